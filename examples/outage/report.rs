@@ -1,0 +1,110 @@
+//! What a scenario hands back: its figures as a table and as JSON, and the bands they must keep.
+
+use std::ops::RangeInclusive;
+
+/// The result of one scenario.
+pub(crate) struct Report {
+    pub(crate) table: Table,
+    /// What the figures mean, in one sentence.
+    pub(crate) meaning: String,
+    pub(crate) json: serde_json::Value,
+    /// Where the figures must lie when no input was changed.
+    pub(crate) bands: Vec<Band>,
+}
+
+/// A figure and the band it must keep.
+pub(crate) struct Band {
+    figure: String,
+    ours: f64,
+    allowed: RangeInclusive<f64>,
+}
+
+impl Band {
+    pub(crate) fn new(figure: impl Into<String>, ours: f64, allowed: RangeInclusive<f64>) -> Self {
+        Self {
+            figure: figure.into(),
+            ours,
+            allowed,
+        }
+    }
+
+    /// A figure that has one right value.
+    pub(crate) fn exactly(figure: impl Into<String>, ours: f64, expected: f64) -> Self {
+        Self::new(figure, ours, expected..=expected)
+    }
+
+    /// The complaint about a figure that has left its band.
+    pub(crate) fn broken(&self) -> Option<String> {
+        if self.allowed.contains(&self.ours) {
+            return None;
+        }
+        let (low, high) = (self.allowed.start(), self.allowed.end());
+        Some(if low == high {
+            format!("{} is {}, expected {low}", self.figure, self.ours)
+        } else {
+            format!("{} is {}, expected {low} to {high}", self.figure, self.ours)
+        })
+    }
+}
+
+/// Rows of text under a head, the first column to the left, all others to the right.
+pub(crate) struct Table {
+    rows: Vec<Vec<String>>,
+}
+
+impl Table {
+    /// How wide a table or a sentence may be.
+    pub(crate) const WIDTH: usize = 100;
+
+    pub(crate) fn new<const N: usize>(head: [&str; N]) -> Self {
+        Self {
+            rows: vec![head.map(str::to_owned).into()],
+        }
+    }
+
+    pub(crate) fn row<const N: usize>(&mut self, cells: [String; N]) {
+        self.rows.push(cells.into());
+    }
+
+    pub(crate) fn render(&self) -> String {
+        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
+        let width = |column: usize| {
+            let cells = self.rows.iter().filter_map(|row| row.get(column));
+            cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
+        };
+        let widths: Vec<usize> = (0..columns).map(width).collect();
+        let mut text = String::new();
+        for (index, row) in self.rows.iter().enumerate() {
+            let mut line = String::from(" ");
+            for (column, (cell, &width)) in row.iter().zip(&widths).enumerate() {
+                line += &match column {
+                    0 => format!(" {cell:<width$}"),
+                    _ => format!("  {cell:>width$}"),
+                };
+            }
+            text += line.trim_end();
+            text.push('\n');
+            if index == 0 {
+                let dashes = widths.iter().sum::<usize>() + 2 * columns - 2;
+                text += &format!("  {}\n", "-".repeat(dashes));
+            }
+        }
+        text
+    }
+}
+
+/// Breaks a sentence into lines that fit, each two spaces in.
+pub(crate) fn wrapped(sentence: &str) -> String {
+    let mut text = String::new();
+    let mut line = String::from(" ");
+    for word in sentence.split_whitespace() {
+        if line.chars().count() + 1 + word.chars().count() > Table::WIDTH {
+            text += &line;
+            text.push('\n');
+            line = String::from(" ");
+        }
+        line.push(' ');
+        line += word;
+    }
+    text + &line + "\n"
+}
