@@ -1,24 +1,20 @@
 //! How many sends one request becomes when several layers retry, and how few it stays when the
 //! layers are steadfast stacks.
 
-use std::future::{Ready, ready};
 use std::num::NonZeroU32;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::task::{Context, Poll};
 
-use rand::RngExt;
-use rand::rngs::StdRng;
 use serde_json::json;
 use steadfast::{Backoff, Policy, ServiceBuilderExt};
 use tower::util::BoxCloneService;
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
 
 use super::clock;
-use super::dependency::Down;
 use super::inputs::{Input, joined};
+use super::mean::Mean;
 use super::random;
 use super::report::{Band, Report, Table};
 use super::scenario::{Scenario, at_most};
+use super::scripted::Scripted;
 
 /// The inputs: every failure probability meets every stack of layers.
 #[derive(Clone, Debug, PartialEq)]
@@ -190,73 +186,6 @@ fn plain_loops(service: &Scripted, retries: &[u32]) -> bool {
     match retries.split_last() {
         None => service.attempt(),
         Some((&retries, below)) => (0..=retries).any(|_| plain_loops(service, below)),
-    }
-}
-
-/// A service whose attempts fail at random, counted.
-#[derive(Clone)]
-struct Scripted {
-    f: f64,
-    state: Arc<Mutex<(StdRng, u64)>>,
-}
-
-impl Scripted {
-    fn new(f: f64, random: StdRng) -> Self {
-        Self {
-            f,
-            state: Arc::new(Mutex::new((random, 0))),
-        }
-    }
-
-    /// One attempt: whether it succeeded.
-    fn attempt(&self) -> bool {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        state.1 += 1;
-        state.0.random::<f64>() >= self.f
-    }
-
-    fn sends(&self) -> u64 {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner).1
-    }
-}
-
-impl Service<()> for Scripted {
-    type Response = ();
-    type Error = Down;
-    type Future = Ready<Result<(), Down>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Down>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, (): ()) -> Self::Future {
-        ready(if self.attempt() { Ok(()) } else { Err(Down) })
-    }
-}
-
-/// A running mean that knows how far it may still be off.
-#[derive(Default)]
-struct Mean {
-    count: u32,
-    mean: f64,
-    squares: f64,
-    most: u64,
-}
-
-impl Mean {
-    fn add(&mut self, sends: u64) {
-        let value = sends as f64;
-        self.count += 1;
-        let off = value - self.mean;
-        self.mean += off / f64::from(self.count);
-        self.squares += off * (value - self.mean);
-        self.most = self.most.max(sends);
-    }
-
-    /// The standard error of the mean.
-    fn error(&self) -> f64 {
-        let count = f64::from(self.count);
-        (self.squares / count / count).sqrt()
     }
 }
 

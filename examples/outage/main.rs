@@ -18,11 +18,13 @@ pub(crate) mod eval_jobs;
 pub(crate) mod fixture;
 mod inputs;
 pub(crate) mod live;
+mod mean;
 mod parts;
 mod progress;
 mod random;
 pub(crate) mod report;
 mod scenario;
+mod scripted;
 pub(crate) mod ten_second_outage;
 
 use std::io::{self, IsTerminal, Write};
