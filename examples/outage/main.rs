@@ -11,19 +11,19 @@
 //! line makes no sense.
 
 pub(crate) mod amplification;
-mod cli;
+pub(crate) mod cli;
 mod clock;
 mod dependency;
 pub(crate) mod eval_jobs;
 pub(crate) mod fixture;
-mod inputs;
+pub(crate) mod inputs;
 pub(crate) mod live;
 mod mean;
 mod parts;
 mod progress;
 mod random;
 pub(crate) mod report;
-mod scenario;
+pub(crate) mod scenario;
 mod scripted;
 pub(crate) mod ten_second_outage;
 
@@ -65,7 +65,12 @@ pub(crate) fn run(
     }
 }
 
-fn tell(options: Options, out: &mut impl Write, err: &mut impl Write) -> io::Result<u8> {
+/// Runs what was chosen and tells the figures.
+///
+/// # Errors
+///
+/// When `out` or `err` cannot be written.
+pub(crate) fn tell(options: Options, out: &mut impl Write, err: &mut impl Write) -> io::Result<u8> {
     let mut json = serde_json::Map::new();
     json.insert("seed".to_owned(), options.seed.into());
     let mut complaints = Vec::new();

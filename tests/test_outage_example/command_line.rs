@@ -1,9 +1,13 @@
 //! Options, keys, JSON, tables and exit codes.
 
 use serde_json::Value;
+use tower::BoxError;
 
 use super::outage;
-use super::outage::report::Band;
+use super::outage::cli::{Chosen, Options};
+use super::outage::inputs::Input;
+use super::outage::report::{Band, Report, Table};
+use super::outage::scenario::Scenario;
 
 /// Exit code, stdout and stderr of the program with these arguments.
 fn program(arguments: &str) -> (u8, String, String) {
@@ -241,4 +245,74 @@ fn a_figure_outside_its_band_is_named() {
         "a.b is 3.5, expected 2"
     );
     assert!(Band::new("a.b", f64::NAN, 0.0..=1.0).broken().is_some());
+}
+
+/// A scenario with one figure, which is no longer what it was, or with none.
+struct Astray {
+    comes_to_figures: bool,
+}
+
+impl Scenario for Astray {
+    fn name(&self) -> &'static str {
+        "astray"
+    }
+
+    fn summary(&self) -> &'static str {
+        "a figure that has moved"
+    }
+
+    fn inputs(&mut self) -> Vec<Input<'_>> {
+        Vec::new()
+    }
+
+    fn check(&self) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn run(&self, _seed: u64) -> Result<Report, BoxError> {
+        if !self.comes_to_figures {
+            return Err("the ground is wet".into());
+        }
+        Ok(Report {
+            table: Table::new(["figure"]),
+            meaning: String::from("It has moved."),
+            json: Value::from(7),
+            bands: vec![Band::exactly("astray.figure", 7.0, 6.0)],
+        })
+    }
+}
+
+/// Exit code, stdout and stderr of a run of [`Astray`].
+fn astray(comes_to_figures: bool, as_published: bool) -> (u8, String, String) {
+    let chosen = Chosen {
+        scenario: Box::new(Astray { comes_to_figures }),
+        as_published,
+    };
+    let options = Options {
+        scenarios: vec![chosen],
+        seed: 1,
+        json: true,
+    };
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let code = outage::tell(options, &mut out, &mut err).expect("memory takes it all");
+    let text = |bytes| String::from_utf8(bytes).expect("text");
+    (code, text(out), text(err))
+}
+
+#[test]
+fn a_figure_that_leaves_its_band_ends_the_program_with_one() {
+    let (code, out, err) = astray(true, true);
+    assert_eq!(code, 1);
+    assert_eq!(out, "{\"seed\":1,\"astray\":7}\n");
+    assert_eq!(err, "astray.figure is 7, expected 6\n");
+    let (code, _, err) = astray(true, false);
+    assert_eq!((code, err.as_str()), (0, ""));
+}
+
+#[test]
+fn a_scenario_without_figures_is_named_and_has_no_key() {
+    let (code, out, err) = astray(false, false);
+    assert_eq!(code, 1);
+    assert_eq!(out, "{\"seed\":1}\n");
+    assert_eq!(err, "astray came to no figures: the ground is wet\n");
 }

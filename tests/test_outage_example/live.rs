@@ -14,7 +14,8 @@ fn a_killed_server_is_stood_in_for_and_found_again() {
     };
     let figures = inputs.measure(1).unwrap();
     assert!(figures.refused > 0, "{figures:?}");
-    assert!(figures.served_by_fallback >= figures.refused, "{figures:?}");
+    // The requests whose failures open the breaker are served as well.
+    assert!(figures.served_by_fallback > figures.refused, "{figures:?}");
     assert!(figures.served_by_fallback < figures.requests, "{figures:?}");
     assert_eq!(figures.failed, 0, "{figures:?}");
     // The failures that open the breaker and a probe per open time, with room for those under way.
