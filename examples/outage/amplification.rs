@@ -247,6 +247,7 @@ impl Scenario for Amplification {
         let mut table = Table::new([
             "f",
             "retries",
+            "reference",
             "formula",
             "plain loops",
             "nested steadfast",
@@ -295,7 +296,7 @@ impl Scenario for Amplification {
             }));
         }
         Ok(Report {
-            table,
+            table: table.render(),
             meaning: String::from(
                 "Retries in several layers multiply (the plain loops are the comparator, the \
                  formula is where the reference comes from), and most of all when every attempt fails; nested steadfast \

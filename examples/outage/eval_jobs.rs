@@ -272,7 +272,7 @@ impl Scenario for EvalJobs {
             Band::exactly(format!("eval_jobs.{name}"), ours as f64, expected.into())
         };
         Ok(Report {
-            table,
+            table: table.render(),
             meaning: format!(
                 "The job loop is the example's own; a breaker shared by all jobs turns a lost night \
                  into a late one. Parked jobs come back together: after the recovery up to \

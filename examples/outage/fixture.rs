@@ -179,7 +179,7 @@ impl Scenario for Fixture {
             probes.to_string(),
         ]);
         Ok(Report {
-            table,
+            table: table.render(),
             meaning: String::from(
                 "Found by asking the breaker at every tick, not computed: the last failure opens \
                  it, its time passes, and one probe goes first however many wait.",

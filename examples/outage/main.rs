@@ -100,7 +100,7 @@ pub(crate) fn tell(options: Options, out: &mut impl Write, err: &mut impl Write)
             write!(
                 out,
                 "{}\n{}\n",
-                report.table.render(),
+                report.table,
                 report::wrapped(&report.meaning)
             )?;
         }

@@ -4,7 +4,8 @@ use std::ops::RangeInclusive;
 
 /// The result of one scenario.
 pub(crate) struct Report {
-    pub(crate) table: Table,
+    /// The figures, rendered.
+    pub(crate) table: String,
     /// What the figures mean, in one sentence.
     pub(crate) meaning: String,
     pub(crate) json: serde_json::Value,
@@ -47,32 +48,32 @@ impl Band {
     }
 }
 
+/// How wide a table or a sentence may be.
+const WIDTH: usize = 100;
+
 /// Rows of text under a head, the first column to the left, all others to the right.
-pub(crate) struct Table {
-    rows: Vec<Vec<String>>,
+pub(crate) struct Table<const COLUMNS: usize> {
+    rows: Vec<[String; COLUMNS]>,
 }
 
-impl Table {
-    /// How wide a table or a sentence may be.
-    pub(crate) const WIDTH: usize = 100;
-
-    pub(crate) fn new<const N: usize>(head: [&str; N]) -> Self {
+impl<const COLUMNS: usize> Table<COLUMNS> {
+    pub(crate) fn new(head: [&str; COLUMNS]) -> Self {
         Self {
-            rows: vec![head.map(str::to_owned).into()],
+            rows: vec![head.map(str::to_owned)],
         }
     }
 
-    pub(crate) fn row<const N: usize>(&mut self, cells: [String; N]) {
-        self.rows.push(cells.into());
+    pub(crate) fn row(&mut self, cells: [String; COLUMNS]) {
+        self.rows.push(cells);
     }
 
     pub(crate) fn render(&self) -> String {
-        let columns = self.rows.iter().map(Vec::len).max().unwrap_or(0);
-        let width = |column: usize| {
-            let cells = self.rows.iter().filter_map(|row| row.get(column));
-            cells.map(|cell| cell.chars().count()).max().unwrap_or(0)
-        };
-        let widths: Vec<usize> = (0..columns).map(width).collect();
+        let mut widths = [0; COLUMNS];
+        for row in &self.rows {
+            for (width, cell) in widths.iter_mut().zip(row) {
+                *width = cell.chars().count().max(*width);
+            }
+        }
         let mut text = String::new();
         for (index, row) in self.rows.iter().enumerate() {
             let mut line = String::from(" ");
@@ -85,7 +86,7 @@ impl Table {
             text += line.trim_end();
             text.push('\n');
             if index == 0 {
-                let dashes = widths.iter().sum::<usize>() + 2 * columns - 2;
+                let dashes = widths.iter().sum::<usize>() + 2 * COLUMNS - 2;
                 text += &format!("  {}\n", "-".repeat(dashes));
             }
         }
@@ -98,7 +99,7 @@ pub(crate) fn wrapped(sentence: &str) -> String {
     let mut text = String::new();
     let mut line = String::from(" ");
     for word in sentence.split_whitespace() {
-        if line.chars().count() + 1 + word.chars().count() > Table::WIDTH {
+        if line.chars().count() + 1 + word.chars().count() > WIDTH {
             text += &line;
             text.push('\n');
             line = String::from(" ");

@@ -311,7 +311,7 @@ impl Scenario for TenSecondOutage {
             format!("{refusal_micros:.2} us"),
         );
         Ok(Report {
-            table,
+            table: table.render(),
             meaning: String::from(
                 "A breaker has to hear of every attempt: around the loop (here the library's own \
                  Breaker::admit around a stack that only retries) it learns late and lets whole \

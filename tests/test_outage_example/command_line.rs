@@ -274,7 +274,7 @@ impl Scenario for Astray {
             return Err("the ground is wet".into());
         }
         Ok(Report {
-            table: Table::new(["figure"]),
+            table: Table::new(["figure"]).render(),
             meaning: String::from("It has moved."),
             json: Value::from(7),
             bands: vec![Band::exactly("astray.figure", 7.0, 6.0)],

@@ -4,6 +4,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
+use proptest::prelude::*;
+
 use super::outage::eval_jobs::{Counts, EvalJobs};
 use super::plain::{PlainBreaker, at_least_one, millis};
 
@@ -52,76 +54,36 @@ fn plain_jobs(inputs: &EvalJobs, mut breaker: Option<PlainBreaker>) -> (Counts, 
     (counts, peak as u64)
 }
 
-#[test]
-fn jobs_fare_as_in_a_plain_simulation() {
-    let default = EvalJobs::default;
-    let seconds = Duration::from_secs;
-    let jobs = at_least_one(400);
-    let cases = [
-        EvalJobs {
-            jobs,
-            outage: seconds(60),
-            ..default()
-        },
-        EvalJobs {
-            jobs,
-            outage: seconds(60),
-            rate: 8.0,
-            threshold: at_least_one(1),
-            ..default()
-        },
-        EvalJobs {
-            jobs,
-            outage: seconds(60),
-            rate: 2.0,
-            threshold: at_least_one(9),
-            ..default()
-        },
-        EvalJobs {
-            jobs,
-            outage: seconds(45),
-            cooldown: seconds(7),
-            park: seconds(4),
-            ..default()
-        },
-        EvalJobs {
-            jobs,
-            outage: seconds(45),
-            cooldown: seconds(4),
-            park: seconds(9),
-            ..default()
-        },
-        EvalJobs {
-            jobs,
-            outage: seconds(50),
-            backoff: vec![],
-            ..default()
-        },
-        EvalJobs {
-            jobs,
-            outage: seconds(50),
-            backoff: vec![seconds(3); 5],
-            ..default()
-        },
-        EvalJobs {
-            jobs,
-            outage: seconds(0),
-            ..default()
-        },
-        EvalJobs {
-            jobs,
-            rate: 3.0,
-            outage: seconds(1_000),
-            ..default()
-        },
-    ];
-    for inputs in cases {
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn jobs_fare_as_in_a_plain_simulation(
+        jobs in 1_u32..300,
+        rate in 0.5_f64..50.0,
+        outage in 0_u64..60_000,
+        backoff in prop::collection::vec(0_u64..5_000, 0..4),
+        threshold in 1_u32..10,
+        cooldown in 1_u64..40_000,
+        park in 500_u64..40_000,
+    ) {
+        let inputs = EvalJobs {
+            jobs: at_least_one(jobs),
+            rate,
+            outage: Duration::from_millis(outage),
+            backoff: backoff.into_iter().map(Duration::from_millis).collect(),
+            threshold: at_least_one(threshold),
+            cooldown: Duration::from_millis(cooldown),
+            park: Duration::from_millis(park),
+            ..EvalJobs::default()
+        };
         let figures = inputs.measure(3).unwrap();
         let breaker = PlainBreaker::new(inputs.threshold, inputs.cooldown);
-        assert_eq!(figures.without, plain_jobs(&inputs, None).0, "{inputs:?}");
+        let (without, _) = plain_jobs(&inputs, None);
+        prop_assert_eq!(figures.without, without);
         let (with, peak) = plain_jobs(&inputs, Some(breaker));
-        assert_eq!(figures.with, with, "{inputs:?}");
-        assert_eq!(figures.peak_lockstep, peak, "{inputs:?}");
+        prop_assert_eq!(figures.with, with);
+        prop_assert_eq!(figures.peak_lockstep, peak);
     }
 }
 

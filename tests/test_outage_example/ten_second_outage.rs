@@ -4,6 +4,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::time::Duration;
 
+use proptest::prelude::*;
+
 use super::outage::ten_second_outage::TenSecondOutage;
 use super::plain::{PlainBreaker, at_least_one, millis};
 
@@ -91,94 +93,64 @@ fn plain_overlapping(inputs: &TenSecondOutage, per_attempt: bool) -> u64 {
     sends
 }
 
-fn outages() -> Vec<TenSecondOutage> {
-    let default = TenSecondOutage::default;
-    let ms = Duration::from_millis;
-    // Backoffs that never meet an arrival, so that no figure hangs on who comes first at one tick.
-    vec![
-        TenSecondOutage {
-            backoff: ms(103),
-            ..default()
-        },
-        TenSecondOutage {
-            backoff: ms(57),
-            threshold: at_least_one(1),
-            ..default()
-        },
-        TenSecondOutage {
-            backoff: ms(57),
-            threshold: at_least_one(12),
-            ..default()
-        },
-        TenSecondOutage {
-            backoff: ms(103),
-            attempts: at_least_one(2),
-            ..default()
-        },
-        TenSecondOutage {
-            backoff: ms(103),
-            attempts: at_least_one(1),
-            ..default()
-        },
-        TenSecondOutage {
-            backoff: ms(103),
-            open_time: ms(1_500),
-            ..default()
-        },
-        TenSecondOutage {
-            backoff: ms(201),
-            open_time: ms(333),
-            rate: 50.0,
-            ..default()
-        },
-        TenSecondOutage {
-            backoff: ms(201),
-            outage: ms(3_000),
-            rate: 40.0,
-            ..default()
-        },
-        TenSecondOutage {
-            backoff: ms(33),
-            outage: ms(31_000),
-            rate: 20.0,
-            ..default()
-        },
-        TenSecondOutage {
-            backoff: ms(103),
-            outage: ms(0),
-            ..default()
-        },
-    ]
+fn held_against_the_plain_models(inputs: &TenSecondOutage) {
+    let figures = inputs.measure().expect("figures");
+    assert_eq!(
+        figures.no_breaker,
+        plain_without_breaker(inputs),
+        "alone: {inputs:?}"
+    );
+    let around = plain_sequential(inputs);
+    assert_eq!(
+        figures.around_loop_sequential, around,
+        "one after another: {inputs:?}"
+    );
+    let around = plain_overlapping(inputs, false);
+    assert_eq!(
+        figures.around_loop_concurrent, around,
+        "overlapping: {inputs:?}"
+    );
+    let per_attempt = plain_overlapping(inputs, true);
+    assert_eq!(figures.per_attempt, per_attempt, "per attempt: {inputs:?}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// Arrivals an even number of milliseconds apart and an odd backoff: a retry never falls on an
+    /// arrival, so that no figure hangs on who comes first at one tick.
+    #[test]
+    fn every_arrangement_sends_what_a_plain_model_sends(
+        gap in prop::sample::select(vec![10_u32, 20, 40, 50, 100, 200, 500]),
+        outage in 0_u64..5_000,
+        attempts in 1_u32..6,
+        half_backoff in 0_u64..300,
+        threshold in 1_u32..15,
+        open_time in 1_u64..4_000,
+    ) {
+        held_against_the_plain_models(&TenSecondOutage {
+            rate: 1_000.0 / f64::from(gap),
+            outage: Duration::from_millis(outage),
+            attempts: at_least_one(attempts),
+            backoff: Duration::from_millis(2 * half_backoff + 1),
+            threshold: at_least_one(threshold),
+            open_time: Duration::from_millis(open_time),
+        });
+    }
 }
 
 #[test]
-fn every_arrangement_sends_what_a_plain_model_sends() {
-    for inputs in outages() {
-        let figures = inputs.measure().unwrap();
-        assert_eq!(
-            figures.no_breaker,
-            plain_without_breaker(&inputs),
-            "{inputs:?}"
-        );
-        assert_eq!(
-            figures.around_loop_sequential,
-            plain_sequential(&inputs),
-            "{inputs:?}"
-        );
-        let around = plain_overlapping(&inputs, false);
-        assert_eq!(figures.around_loop_concurrent, around, "{inputs:?}");
-        assert_eq!(
-            figures.per_attempt,
-            plain_overlapping(&inputs, true),
-            "{inputs:?}"
-        );
-    }
+fn ten_seconds_with_a_backoff_that_meets_no_arrival_are_as_in_a_plain_model() {
+    held_against_the_plain_models(&TenSecondOutage {
+        backoff: Duration::from_millis(103),
+        ..Default::default()
+    });
 }
 
 #[test]
 fn the_published_inputs_give_the_published_figures() {
     let inputs = TenSecondOutage::default();
-    let figures = inputs.measure().unwrap();
+    let figures = inputs.measure().expect("figures");
     assert_eq!(figures.no_breaker, 3_890);
     assert_eq!(figures.around_loop_sequential, 24);
     // An arrival and the failure that opens the breaker can meet at one tick.

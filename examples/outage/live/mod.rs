@@ -296,7 +296,7 @@ impl Scenario for Live {
             format!("{recovered_after_ms} ms"),
         );
         Ok(Report {
-            table,
+            table: table.render(),
             meaning: String::from(
                 "While nobody listens, callers get the fallback at once, and the dependency sees \
                  little more than one probe per open time; it has its traffic back within two.",
