@@ -32,11 +32,16 @@ impl PlainBreaker {
         }
     }
 
+    pub(crate) fn would_admit(&self, now: u64) -> bool {
+        self.opened
+            .is_none_or(|opened| !self.probing && now >= opened + self.open_for)
+    }
+
     pub(crate) fn admits(&mut self, now: u64) -> Option<u32> {
-        if let Some(opened) = self.opened {
-            if self.probing || now < opened + self.open_for {
-                return None;
-            }
+        if !self.would_admit(now) {
+            return None;
+        }
+        if self.opened.is_some() {
             self.probing = true;
             self.era += 1;
         }

@@ -86,7 +86,9 @@ fn plain_overlapping(inputs: &TenSecondOutage, per_attempt: bool) -> u64 {
         if per_attempt || again.is_none() {
             breaker.hears(now, era, ok);
         }
-        if let Some(wait) = again {
+        // Whoever would be refused now does not wait for its turn.
+        let goes_on = !per_attempt || breaker.would_admit(now);
+        if let Some(wait) = again.filter(|_| goes_on) {
             due.push(Reverse((now + wait, id, attempt + 1, era)));
         }
     }
