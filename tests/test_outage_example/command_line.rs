@@ -139,7 +139,7 @@ fn tables_and_sentences_fit_a_hundred_columns() {
         "park_jitter=1",
         "retries=3,3,3/2,3,3",
         "backoff=1,2",
-        "open_time=0.4",
+        "open_time=0.35",
     ] {
         assert!(help.contains(key), "{key}: {help}");
     }
@@ -200,6 +200,7 @@ fn what_makes_no_sense_is_refused_with_a_list_of_what_does() {
             &["fixture.cooldown=0.0001", "milliseconds"],
         ),
         ("--set fixture.cooldown=-1", &["fixture.cooldown=-1"]),
+        ("--set live.rate=5000", &["live.rate=5000", "10 to 1000"]),
         ("--set eval_jobs.rate=nan", &["eval_jobs.rate=nan"]),
         (
             "--set eval_jobs.rate=0",

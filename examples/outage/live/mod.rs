@@ -19,7 +19,7 @@ use super::clock;
 use super::inputs::{Input, grouped};
 use super::parts::steady_breaker;
 use super::report::{Band, Report, Table};
-use super::scenario::{Scenario, above_zero, at_most, some_time};
+use super::scenario::{Scenario, at_most, some_time};
 
 /// The inputs.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,7 +38,7 @@ impl Default for Live {
             warm_up: Duration::from_millis(500),
             outage: Duration::from_secs(2),
             threshold: const { NonZeroU32::new(5).unwrap() },
-            open_time: Duration::from_millis(400),
+            open_time: Duration::from_millis(350),
         }
     }
 }
@@ -246,8 +246,9 @@ impl Scenario for Live {
     }
 
     fn check(&self) -> Result<(), String> {
-        above_zero("rate", self.rate)?;
-        at_most("rate", self.rate, 1_000.0)?;
+        if !(10.0..=1_000.0).contains(&self.rate) {
+            return Err(format!("rate={}: must be 10 to 1000", self.rate));
+        }
         at_most("warm_up", self.warm_up.as_secs_f64(), 60.0)?;
         some_time("outage", self.outage)?;
         at_most("outage", self.outage.as_secs_f64(), 60.0)?;
