@@ -96,12 +96,17 @@ impl Fixture {
             let _ = stack.ready().await?.call(()).await;
         }
 
-        // Asked at every tick of the clock, by a look that changes nothing.
+        // Asked at every tick of the clock: by a look that changes nothing, and, as long as that
+        // says no, by a call, which must not get through either.
         let tick = Duration::from_millis(1);
         let give_up = Instant::now() + 2 * self.cooldown + tick;
         while breaker.would_admit().is_err() {
             if Instant::now() > give_up {
                 return Err("the breaker stays open".into());
+            }
+            let refused = stack.ready().await?.call(()).await.is_err();
+            if !refused || sends.load(Ordering::Relaxed) != failures {
+                return Err("a call passed while the breaker said that none would".into());
             }
             sleep(tick).await;
         }
