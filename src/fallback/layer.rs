@@ -59,6 +59,9 @@ impl<F, P> FallbackLayer<F, P> {
 
     /// Bounds primary and fallback together, from the call; what the caller
     /// has left wins if it is less.
+    ///
+    /// The primary finds the bound in its scope and keeps it, as every stack
+    /// does; an entry is cut.
     #[must_use]
     pub const fn within(mut self, total: Duration) -> Self {
         self.within = Some(total);
