@@ -145,7 +145,7 @@ async fn many_callers_at_once_see_one_event_per_transition() {
     assert_eq!(inner.calls(), 20);
     assert_one(&log.take(Level::WARN), &["open"]);
 
-    inner.then([], Step::OkAfter(1.0));
+    inner.rescript([], Step::OkAfter(1.0));
     t.reach(11.01).await;
     for task in crowd(20) {
         let _ = task.await.unwrap();

@@ -238,7 +238,7 @@ async fn neutral_probes_do_not_wedge(verdict: fn() -> Verdict) {
     for _ in 0..100 {
         assert_eq!(send(&client, "probe").await.unwrap(), "ignore");
     }
-    inner.then([], Step::Ok);
+    inner.rescript([], Step::Ok);
     assert!(send(&client, "the one that closes").await.is_ok());
     assert_eq!(policy.breaker().unwrap().state(), BreakerState::Closed);
     assert!(send(&client, "closed").await.is_ok());
@@ -353,7 +353,7 @@ async fn a18_a_success_trips_when_old_successes_have_left_a_time_window() {
     }
     // 3 of 7 have failed. At T=12 the first four are gone: 3 of 4.
     t.reach(12.0).await;
-    inner.then([], Step::Ok);
+    inner.rescript([], Step::Ok);
     assert!(send(&client, "ok").await.is_ok());
     assert_refused(&send(&client, "tripped by a success").await);
 }

@@ -20,9 +20,11 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use steadfast::{
-    Backoff, BreakerConfig, Error, ErrorKind, Policy, PolicyBuilder, ServiceBuilderExt, Window,
+    Backoff, BreakerConfig, Error, ErrorKind, Policy, PolicyBuilder, RetryBudget,
+    ServiceBuilderExt, Window,
 };
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
+use tokio_test::{assert_pending, task};
 use tower::util::Oneshot;
 use tower::{Service, ServiceBuilder, ServiceExt};
 
@@ -186,7 +188,7 @@ impl Inner {
     }
 
     /// Replaces the rest of the script.
-    pub fn then(&self, steps: impl IntoIterator<Item = Step>, rest: Step) {
+    pub fn rescript(&self, steps: impl IntoIterator<Item = Step>, rest: Step) {
         let mut shared = self.lock();
         shared.steps = steps.into_iter().collect();
         shared.rest = rest;
@@ -413,4 +415,41 @@ pub fn fault(error: &Error) -> Option<Fault> {
         .source()
         .and_then(|source| source.downcast_ref::<Fault>())
         .copied()
+}
+
+// ---- dice, and calls that are dropped ---------------------------------------
+
+/// A budget of ten tokens at most that nothing refills.
+pub fn budget(opening: f64) -> RetryBudget {
+    RetryBudget::ratio(0.0)
+        .cap(10.0)
+        .opening_balance(opening)
+        .no_trickle()
+}
+
+/// A small generator of numbers, so that a failing run can be repeated.
+pub struct Dice(pub u64);
+
+impl Dice {
+    pub fn roll(&mut self, sides: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % sides
+    }
+}
+
+/// A call whose life is: readiness 0 to 1, attempt 1 to 2, backoff 2 to 3,
+/// readiness 3 to 4, attempt 4 to 5; each part ends in a failure, a second
+/// attempt is the last. It is dropped at `at`.
+pub async fn dropped_at(at: f64, policy: &Policy) -> Inner {
+    let t = Clock::start();
+    let inner = Inner::always(Step::ErrAfter(1.0)).readiness([], Ready::After(1.0));
+    let client = stack(policy, &inner);
+    let mut call = task::spawn(send(&client, "x"));
+    for tenth in 0..=(at * 10.0) as u32 {
+        t.reach(f64::from(tenth) / 10.0).await;
+        assert_pending!(call.poll());
+    }
+    inner
 }
