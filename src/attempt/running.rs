@@ -1,0 +1,144 @@
+//! What one call keeps of its attempts: the clone of the service, reused, and
+//! the attempt under way.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use pin_project_lite::pin_project;
+use tokio::time::Instant;
+use tower::{BoxError, Service};
+
+use crate::stage::{Limits, Renew};
+
+pin_project! {
+    /// State of the attempts of one call. Opaque.
+    pub struct AttemptRunning<Req, S, M>
+    where
+        S: Service<Req>,
+    {
+        service: S,
+        memo: Option<M>,
+        started: Option<Instant>,
+        #[pin]
+        phase: Phase<Req, S::Future>,
+    }
+}
+
+pin_project! {
+    #[project = PhaseProj]
+    enum Phase<Req, F> {
+        /// Between attempts: no future, no request, no readiness is held.
+        Idle,
+        /// Waiting for the service to be ready.
+        Waiting { request: Option<Req> },
+        /// The service works on it.
+        Calling { #[pin] future: F },
+    }
+}
+
+/// What the service itself came to.
+pub(super) enum Step<Res> {
+    /// An answer, or an error of the call.
+    Done(Result<Res, BoxError>),
+    /// The service failed to become ready, which is final.
+    Unready(BoxError),
+}
+
+impl<Req, S, M> AttemptRunning<Req, S, M>
+where
+    S: Service<Req> + Renew,
+    S::Error: Into<BoxError>,
+    M: Copy,
+{
+    pub(super) const fn new(service: S) -> Self {
+        Self {
+            service,
+            memo: None,
+            started: None,
+            phase: Phase::Idle,
+        }
+    }
+
+    pub(super) fn begin(self: Pin<&mut Self>, request: Req, memo: M, now: Instant) {
+        let mut this = self.project();
+        *this.memo = Some(memo);
+        *this.started = Some(now);
+        let request = Some(request);
+        this.phase.set(Phase::Waiting { request });
+    }
+
+    pub(super) const fn memo(&self) -> Option<&M> {
+        self.memo.as_ref()
+    }
+
+    /// When the attempt must end: the sooner of its own timeout and the
+    /// call's deadline.
+    pub(super) fn until(&self, timeout: Option<Duration>, limits: Limits) -> Option<Instant> {
+        let own = self.started.zip(timeout);
+        let own = own.and_then(|(started, timeout)| started.checked_add(timeout));
+        match (own, limits.deadline) {
+            (Some(own), Some(deadline)) => Some(own.min(deadline)),
+            (own, deadline) => own.or(deadline),
+        }
+    }
+
+    /// How long the attempt has run.
+    pub(super) fn ran(&self, now: Instant) -> Duration {
+        self.started.map_or(Duration::ZERO, |started| {
+            now.saturating_duration_since(started)
+        })
+    }
+
+    /// Whether the service has not taken the request yet.
+    pub(super) const fn is_waiting(&self) -> bool {
+        matches!(self.phase, Phase::Waiting { .. })
+    }
+
+    /// Drives readiness and call. The inner future is dropped as soon as it
+    /// is done.
+    pub(super) fn poll_service(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Step<S::Response>> {
+        let mut this = self.project();
+        loop {
+            match this.phase.as_mut().project() {
+                PhaseProj::Calling { future } => {
+                    let Poll::Ready(result) = future.poll(cx) else {
+                        return Poll::Pending;
+                    };
+                    this.phase.set(Phase::Idle);
+                    return Poll::Ready(Step::Done(result.map_err(Into::into)));
+                }
+                PhaseProj::Waiting { request } => match this.service.poll_ready(cx) {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(Err(error)) => {
+                        this.phase.set(Phase::Idle);
+                        return Poll::Ready(Step::Unready(error.into()));
+                    }
+                    Poll::Ready(Ok(())) => {
+                        let Some(request) = request.take() else {
+                            panic!("polled again after the inner service panicked");
+                        };
+                        let future = this.service.call(request);
+                        this.phase.set(Phase::Calling { future });
+                    }
+                },
+                PhaseProj::Idle => panic!("attempt polled after it ended"),
+            }
+        }
+    }
+
+    /// Drops what the attempt holds. A clone that waited for readiness may
+    /// hold a place in a queue, or soon a permit, so a fresh one takes its
+    /// place: nothing is held through a backoff.
+    pub(super) fn let_go(self: Pin<&mut Self>) {
+        let mut this = self.project();
+        let waiting = matches!(this.phase.as_mut().project(), PhaseProj::Waiting { .. });
+        this.phase.set(Phase::Idle);
+        if waiting && let Some(fresh) = this.service.renewed() {
+            *this.service = fresh;
+        }
+    }
+}

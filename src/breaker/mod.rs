@@ -1,0 +1,16 @@
+//! Whether an attempt is made at all.
+//!
+//! The breaker stands inside the retry loop: it is asked before every attempt
+//! and hears the verdict on every attempt. `state` and `window` are plain
+//! engines, `core` makes them shared, `stage` connects them to a call.
+
+pub(crate) mod config;
+mod core;
+pub(crate) mod handle;
+mod layer;
+mod stage;
+pub(crate) mod state;
+mod window;
+
+pub use layer::{BareAttempt, BreakerLayer};
+pub use stage::{BreakerRunning, BreakerStage, OneBreaker, PickBreaker};

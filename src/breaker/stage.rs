@@ -1,0 +1,150 @@
+//! The breaker's stage: asks before every attempt, hears of every attempt.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use pin_project_lite::pin_project;
+use tokio::time::Instant;
+
+use super::core::Core;
+use super::handle::Breaker;
+use super::state::Ticket;
+use crate::error::Stopped;
+use crate::refusal::Refusal;
+use crate::stage::timer::{Tick, Timer};
+use crate::stage::{Drive, Limits, Outcome};
+
+/// Which breaker judges a request. Sealed.
+pub trait PickBreaker<Req>: pick::Pick<Req> {}
+
+impl<Req, B: pick::Pick<Req>> PickBreaker<Req> for B {}
+
+pub(crate) mod pick {
+    use super::Core;
+
+    pub trait Pick<Req> {
+        /// What a call keeps of its breaker, so that further attempts and the
+        /// outcome go to the same one.
+        type Picked;
+
+        fn pick(&self, request: &Req) -> Self::Picked;
+
+        fn core<'a>(&'a self, picked: &'a Self::Picked) -> Option<&'a Core>;
+    }
+}
+
+/// One breaker for all requests, or none.
+#[derive(Clone, Debug)]
+pub struct OneBreaker {
+    pub(crate) breaker: Option<Breaker>,
+}
+
+impl<Req> pick::Pick<Req> for OneBreaker {
+    type Picked = ();
+
+    fn pick(&self, _: &Req) {}
+
+    fn core<'a>(&'a self, (): &'a ()) -> Option<&'a Core> {
+        self.breaker.as_ref().map(Breaker::core)
+    }
+}
+
+/// A breaker around single attempts; the stage of a
+/// [`BreakerLayer`](super::BreakerLayer).
+#[derive(Debug)]
+pub struct BreakerStage<T, B = OneBreaker> {
+    pub(crate) attempt: T,
+    pub(crate) breakers: B,
+}
+
+pin_project! {
+    /// State of the attempts of one call behind a breaker. Opaque.
+    pub struct BreakerRunning<R, P> {
+        picked: Option<P>,
+        ticket: Option<Ticket>,
+        #[pin]
+        attempt: R,
+    }
+}
+
+impl<Req, S, T, B> Drive<Req, S> for BreakerStage<T, B>
+where
+    T: Drive<Req, S>,
+    B: PickBreaker<Req>,
+{
+    type Response = T::Response;
+    type Running = BreakerRunning<T::Running, B::Picked>;
+
+    fn would_admit(&self, request: &Req, now: Instant) -> Result<(), Refusal> {
+        match self.breakers.core(&self.breakers.pick(request)) {
+            Some(core) => core.would_admit(|| now),
+            None => Ok(()),
+        }
+    }
+
+    fn prepare(&self, service: S) -> Self::Running {
+        BreakerRunning {
+            picked: None,
+            ticket: None,
+            attempt: self.attempt.prepare(service),
+        }
+    }
+
+    fn start(
+        &self,
+        running: Pin<&mut Self::Running>,
+        request: Req,
+        now: Instant,
+    ) -> Result<(), Refusal> {
+        let this = running.project();
+        let picked = this
+            .picked
+            .get_or_insert_with(|| self.breakers.pick(&request));
+        if let Some(core) = self.breakers.core(picked) {
+            *this.ticket = Some(core.admit(|| now)?);
+        }
+        self.attempt.start(this.attempt, request, now)
+    }
+
+    fn poll_attempt(
+        &self,
+        running: Pin<&mut Self::Running>,
+        timer: Pin<&mut Timer>,
+        tick: &mut Tick,
+        limits: Limits,
+        cx: &mut Context<'_>,
+    ) -> Poll<Outcome<T::Response>> {
+        let this = running.project();
+        let polled = self
+            .attempt
+            .poll_attempt(this.attempt, timer, tick, limits, cx);
+        if let Poll::Ready(outcome) = &polled
+            && let Some(ticket) = this.ticket.take()
+            && let Some(core) = this.picked.as_ref().and_then(|p| self.breakers.core(p))
+        {
+            core.record(ticket, &outcome.verdict, || tick.now());
+        }
+        polled
+    }
+
+    fn abandon(&self, running: Pin<&mut Self::Running>) {
+        let this = running.project();
+        if let Some(ticket) = this.ticket.take()
+            && let Some(core) = this.picked.as_ref().and_then(|p| self.breakers.core(p))
+        {
+            core.give_up(ticket);
+        }
+    }
+
+    fn copy(&self, request: &Req) -> Option<Req> {
+        self.attempt.copy(request)
+    }
+
+    fn idempotent(&self, running: &Self::Running) -> bool {
+        self.attempt.idempotent(&running.attempt)
+    }
+
+    fn seal(&self, response: &mut T::Response, stopped: &Stopped) {
+        self.attempt.seal(response, stopped);
+    }
+}

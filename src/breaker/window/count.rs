@@ -1,0 +1,144 @@
+//! The last n outcomes: a ring with a running count of its failures, so that
+//! the cost of an outcome does not grow with n.
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use super::Counts;
+
+/// Each part carries (the lower bits of) the generation it belongs to, and a
+/// write happens only over the same or an older one. So a new period needs no
+/// clearing, and a thread that was stopped half-way through an outcome cannot
+/// add it to a later period.
+///
+/// Between taking a place in the ring and adding to the count an outcome is
+/// missing from the failures; whoever finishes last sees all of them. Sums are
+/// exact once the writers are done. All accesses are relaxed: no data beyond
+/// the words themselves is handed from thread to thread.
+#[derive(Debug)]
+pub(super) struct CountWindow {
+    /// generation (24) | next place (20) | outcomes held (20)
+    head: AtomicU64,
+    /// generation (32) | failures held (32)
+    failures: AtomicU64,
+    /// generation (31) | failed (1), per place; `EMPTY` where never written
+    ring: Box<[AtomicU32]>,
+}
+
+const PLACE_BITS: u32 = 20;
+const PLACE_MASK: u64 = (1 << PLACE_BITS) - 1;
+const HEAD_GENERATION: u32 = 0xff_ffff;
+const RING_GENERATION: u32 = 0x7fff_ffff;
+const EMPTY: u32 = u32::MAX;
+
+impl CountWindow {
+    /// `calls` is at most 1,000,000, which fits into 20 bits.
+    pub(super) fn new(calls: u32) -> Self {
+        Self {
+            head: AtomicU64::new(0),
+            failures: AtomicU64::new(0),
+            ring: (0..calls).map(|_| AtomicU32::new(EMPTY)).collect(),
+        }
+    }
+
+    pub(super) fn begin(&self, generation: u32) {
+        let tag = u64::from(generation & HEAD_GENERATION);
+        self.failures
+            .store(u64::from(generation) << 32, Ordering::Relaxed);
+        self.head.store(tag << (2 * PLACE_BITS), Ordering::Relaxed);
+    }
+
+    /// Counts an outcome; the window's contents, where the outcome can trip:
+    /// a failure always, a success while the window fills. Once it is full a
+    /// success only takes the place of another outcome, which lowers the rate
+    /// or leaves it.
+    pub(super) fn record(&self, generation: u32, failed: bool) -> Option<Counts> {
+        let (place, held) = self.take_place(generation)?;
+        let change = self.write(place, generation, failed)?;
+        let failures = self.add_failures(generation, change)?;
+        let full = held > self.ring.len() as u64;
+        (failed || !full).then(|| Counts {
+            total: held.min(self.ring.len() as u64),
+            failures,
+        })
+    }
+
+    /// The place for this outcome, and how many are held with it; one more
+    /// than the ring holds if it was full already.
+    fn take_place(&self, generation: u32) -> Option<(usize, u64)> {
+        let tag = u64::from(generation & HEAD_GENERATION);
+        let size = self.ring.len() as u64;
+        let mut head = self.head.load(Ordering::Relaxed);
+        loop {
+            if head >> (2 * PLACE_BITS) != tag {
+                return None;
+            }
+            let (place, held) = (head >> PLACE_BITS & PLACE_MASK, head & PLACE_MASK);
+            let next = if place + 1 == size { 0 } else { place + 1 };
+            let now_held = (held + 1).min(size);
+            let moved = tag << (2 * PLACE_BITS) | next << PLACE_BITS | now_held;
+            match self
+                .head
+                .compare_exchange_weak(head, moved, Ordering::Relaxed, Ordering::Relaxed)
+            {
+                Ok(_) => {
+                    let place = usize::try_from(place).unwrap_or(usize::MAX);
+                    return Some((place, held + 1));
+                }
+                Err(changed) => head = changed,
+            }
+        }
+    }
+
+    /// Puts the outcome into its place; by how much the number of failures
+    /// changes.
+    fn write(&self, place: usize, generation: u32, failed: bool) -> Option<i64> {
+        let generation = generation & RING_GENERATION;
+        let slot = self.ring.get(place)?;
+        let new = generation << 1 | u32::from(failed);
+        let mut old = slot.load(Ordering::Relaxed);
+        loop {
+            let old_generation = old >> 1;
+            // A later period has already come round to this place.
+            let age = generation.wrapping_sub(old_generation) & RING_GENERATION;
+            if old != EMPTY && age > RING_GENERATION / 2 {
+                return None;
+            }
+            match slot.compare_exchange_weak(old, new, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => {
+                    let replaced = old != EMPTY && old_generation == generation && old & 1 == 1;
+                    return Some(i64::from(failed) - i64::from(replaced));
+                }
+                Err(changed) => old = changed,
+            }
+        }
+    }
+
+    fn add_failures(&self, generation: u32, change: i64) -> Option<u64> {
+        let mut word = self.failures.load(Ordering::Relaxed);
+        loop {
+            if word >> 32 != u64::from(generation) {
+                return None;
+            }
+            // A replaced failure may be taken off before the thread that put
+            // it there has added it, so the count may pass below zero; it is
+            // kept modulo 2^32 and read as none.
+            #[expect(clippy::cast_possible_truncation, reason = "the lower half")]
+            let failures = (word as u32).wrapping_add_signed(change as i32);
+            let visible = u64::from(failures);
+            let visible = if failures > u32::MAX / 2 { 0 } else { visible };
+            if change == 0 {
+                return Some(visible);
+            }
+            let new = word >> 32 << 32 | u64::from(failures);
+            match self.failures.compare_exchange_weak(
+                word,
+                new,
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            ) {
+                Ok(_) => return Some(visible),
+                Err(changed) => word = changed,
+            }
+        }
+    }
+}

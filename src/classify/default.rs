@@ -1,0 +1,218 @@
+//! The classifiers for services about which nothing is known.
+
+use std::error::Error as StdError;
+
+use tower::load_shed::error::Overloaded;
+use tower::timeout::error::Elapsed;
+
+use super::traits::{Classify, Replay};
+use super::verdict::Verdict;
+use crate::error::Stopped;
+
+/// Takes every request as repeatable: an `Ok` is a success, an `Err` is
+/// transient, any `Clone` request may be sent again.
+///
+/// If your requests are not repeatable, say so with
+/// [`idempotent_if`](Self::idempotent_if), or every timeout may do the work
+/// twice.
+///
+/// Two errors are recognised anywhere in the chain of sources: tower's
+/// `load_shed::error::Overloaded` is a local limit (throttled, no evidence
+/// about the dependency), and tower's `timeout::error::Elapsed` got no answer
+/// (ambiguous).
+///
+/// # Examples
+///
+/// ```
+/// use steadfast::{DefaultClassify, Policy};
+///
+/// let policy = Policy::builder("ledger")
+///     .classify(DefaultClassify::new().idempotent_if(|request: &String| request.starts_with("GET")))
+///     .build()?;
+/// # Ok::<(), steadfast::ConfigError>(())
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DefaultClassify {
+    _private: (),
+}
+
+impl DefaultClassify {
+    /// The default classifier.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { _private: () }
+    }
+
+    /// Lets `repeatable` say which requests may be sent again when it is
+    /// unknown whether the work was done.
+    #[must_use]
+    pub const fn idempotent_if<F>(self, repeatable: F) -> IdempotentIf<Self, F> {
+        IdempotentIf {
+            inner: self,
+            repeatable,
+        }
+    }
+}
+
+impl<Req: Clone> Replay<Req> for DefaultClassify {
+    type Memo = ();
+
+    fn memo(&self, _: &Req) {}
+
+    fn copy(&self, request: &Req) -> Option<Req> {
+        Some(request.clone())
+    }
+
+    fn idempotent(&self, (): &()) -> bool {
+        true
+    }
+}
+
+impl<Req: Clone, Res> Classify<Req, Res> for DefaultClassify {
+    fn classify(
+        &self,
+        (): &(),
+        result: Result<&Res, &(dyn StdError + Send + Sync + 'static)>,
+    ) -> Verdict {
+        match result {
+            Ok(_) => Verdict::success(),
+            Err(error) => judge_error(error),
+        }
+    }
+}
+
+fn judge_error(error: &(dyn StdError + 'static)) -> Verdict {
+    for cause in chain(error) {
+        if cause.is::<Overloaded>() {
+            return Verdict::throttled(None).because("shed by a local limit");
+        }
+        if cause.is::<Elapsed>() {
+            return Verdict::ambiguous().because("timed out below");
+        }
+    }
+    Verdict::transient()
+}
+
+/// The error and all its sources, outermost first.
+pub(crate) fn chain<'a>(
+    error: &'a (dyn StdError + 'static),
+) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
+    std::iter::successors(Some(error), |&cause| cause.source())
+}
+
+/// A classifier with its own answer to "may this be sent twice".
+///
+/// Made by `idempotent_if` of a classifier.
+#[derive(Clone, Copy, Debug)]
+pub struct IdempotentIf<C, F> {
+    inner: C,
+    repeatable: F,
+}
+
+impl<Req, C, F> Replay<Req> for IdempotentIf<C, F>
+where
+    C: Replay<Req>,
+    F: Fn(&Req) -> bool,
+{
+    type Memo = (C::Memo, bool);
+
+    fn memo(&self, request: &Req) -> Self::Memo {
+        (self.inner.memo(request), (self.repeatable)(request))
+    }
+
+    fn copy(&self, request: &Req) -> Option<Req> {
+        self.inner.copy(request)
+    }
+
+    fn idempotent(&self, memo: &Self::Memo) -> bool {
+        memo.1
+    }
+}
+
+impl<Req, Res, C, F> Classify<Req, Res> for IdempotentIf<C, F>
+where
+    C: Classify<Req, Res>,
+    F: Fn(&Req) -> bool,
+{
+    fn classify(
+        &self,
+        memo: &Self::Memo,
+        result: Result<&Res, &(dyn StdError + Send + Sync + 'static)>,
+    ) -> Verdict {
+        self.inner.classify(&memo.0, result)
+    }
+
+    fn seal(&self, response: &mut Res, stopped: &Stopped) {
+        self.inner.seal(response, stopped);
+    }
+}
+
+/// A classifier made of one function over the result. Requests are taken as
+/// in [`DefaultClassify`]: any `Clone` request, repeatable.
+///
+/// # Examples
+///
+/// ```
+/// use steadfast::{Policy, Verdict, classify::classify_fn};
+///
+/// let policy = Policy::builder("inventory")
+///     .classify(classify_fn(|result: Result<&u16, _>| match result {
+///         Ok(200) => Verdict::success(),
+///         Ok(503) => Verdict::overloaded(None).because(503),
+///         Ok(code) => Verdict::terminal().because(*code),
+///         Err(_) => Verdict::unreachable(),
+///     }))
+///     .build()?;
+/// # Ok::<(), steadfast::ConfigError>(())
+/// ```
+pub const fn classify_fn<F, Res>(judge: F) -> ClassifyFn<F>
+where
+    F: Fn(Result<&Res, &(dyn StdError + Send + Sync + 'static)>) -> Verdict,
+{
+    ClassifyFn { judge }
+}
+
+/// Made by [`classify_fn`].
+#[derive(Clone, Copy, Debug)]
+pub struct ClassifyFn<F> {
+    judge: F,
+}
+
+impl<F> ClassifyFn<F> {
+    /// Lets `repeatable` say which requests may be sent again when it is
+    /// unknown whether the work was done.
+    pub const fn idempotent_if<G>(self, repeatable: G) -> IdempotentIf<Self, G> {
+        IdempotentIf {
+            inner: self,
+            repeatable,
+        }
+    }
+}
+
+impl<Req: Clone, F> Replay<Req> for ClassifyFn<F> {
+    type Memo = ();
+
+    fn memo(&self, _: &Req) {}
+
+    fn copy(&self, request: &Req) -> Option<Req> {
+        Some(request.clone())
+    }
+
+    fn idempotent(&self, (): &()) -> bool {
+        true
+    }
+}
+
+impl<Req, Res, F> Classify<Req, Res> for ClassifyFn<F>
+where
+    Req: Clone,
+    F: Fn(Result<&Res, &(dyn StdError + Send + Sync + 'static)>) -> Verdict,
+{
+    fn classify(
+        &self,
+        (): &(),
+        result: Result<&Res, &(dyn StdError + Send + Sync + 'static)>,
+    ) -> Verdict {
+        (self.judge)(result)
+    }
+}

@@ -1,0 +1,319 @@
+//! The primary's answer, or one from elsewhere.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use pin_project_lite::pin_project;
+use tokio::time::Instant;
+use tower::BoxError;
+
+use super::entry::FallbackEntry;
+use super::layer::{FallbackLayer, FallsThrough};
+use crate::error::{Error, ErrorKind};
+use crate::scope::ambient::{Ambient, Collecting, Entered, leave_report};
+use crate::scope::report::{CallReport, ServedBy};
+use crate::sharded::Handle;
+use crate::stage::timer::Timer;
+use crate::telemetry::{Event, emit};
+
+/// What is in scope for the primary and the entries.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Watch {
+    frame: Ambient,
+    overall: Option<Instant>,
+}
+
+impl Watch {
+    pub(super) const fn new(frame: Ambient, overall: Option<Instant>) -> Self {
+        Self { frame, overall }
+    }
+}
+
+pin_project! {
+    /// Future of a call with a fallback.
+    ///
+    /// # Cancel safety
+    ///
+    /// May be dropped at any point; what is under way, primary or entry, is
+    /// dropped with it.
+    #[must_use = "futures do nothing unless awaited"]
+    pub struct FallbackFuture<Req, Res, P, F, R>
+    where
+        F: FallbackEntry<Req, Res>,
+    {
+        shared: Handle<FallbackLayer<F, R>>,
+        kept: Option<Req>,
+        watch: Watch,
+        report: Option<CallReport>,
+        failed: Option<Failed<Res>>,
+        #[pin]
+        phase: Phase<P, F::Future>,
+        #[pin]
+        timer: Timer,
+    }
+}
+
+pin_project! {
+    #[project = PhaseProj]
+    enum Phase<P, E> {
+        /// Waiting for the primary.
+        Primary { #[pin] future: P },
+        /// About to ask the entry of this index.
+        Next { index: usize },
+        /// Waiting for it.
+        Entry { index: usize, #[pin] future: E },
+        /// Over.
+        Done,
+    }
+}
+
+/// How the primary failed.
+struct Failed<Res> {
+    /// As an error, which the entries see.
+    error: Error,
+    /// The answer that was judged a failure, if there was one. It stands if
+    /// all entries fail.
+    answer: Option<Res>,
+    /// What the last entry failed with.
+    fallback_error: Option<BoxError>,
+}
+
+/// What the primary came to.
+enum Primary<Res> {
+    Served(Res),
+    Failed(Failed<Res>),
+}
+
+impl<Res> Primary<Res> {
+    /// The primary's own result.
+    fn stands(self) -> Result<Res, Error> {
+        match self {
+            Self::Served(answer) => Ok(answer),
+            Self::Failed(failed) => failed.stands(),
+        }
+    }
+}
+
+impl<Res> Failed<Res> {
+    /// The primary's failure, if its result is one.
+    fn of(result: Result<Res, Error>, report: Option<CallReport>) -> Primary<Res> {
+        let (error, answer) = match result {
+            Err(error) => (error, None),
+            Ok(answer) => match report {
+                Some(report) if report.answered && report.stopped.is_some() => {
+                    let error = Error::new(ErrorKind::Failed, report.dependency)
+                        .after(report.attempts, report.elapsed)
+                        .stopped_by(report.stopped)
+                        .judged(report.verdict);
+                    (error, Some(answer))
+                }
+                _ => return Primary::Served(answer),
+            },
+        };
+        Primary::Failed(Self {
+            error,
+            answer,
+            fallback_error: None,
+        })
+    }
+
+    /// The primary's own result.
+    fn stands(self) -> Result<Res, Error> {
+        match self.answer {
+            Some(answer) => Ok(answer),
+            None => Err(self.error.with_fallback_error(self.fallback_error)),
+        }
+    }
+}
+
+impl<Req, Res, P, F, R> FallbackFuture<Req, Res, P, F, R>
+where
+    F: FallbackEntry<Req, Res>,
+{
+    pub(super) const fn new(
+        shared: Handle<FallbackLayer<F, R>>,
+        kept: Option<Req>,
+        future: P,
+        watch: Watch,
+    ) -> Self {
+        Self {
+            shared,
+            kept,
+            watch,
+            report: None,
+            failed: None,
+            phase: Phase::Primary { future },
+            timer: Timer::unarmed(),
+        }
+    }
+}
+
+impl<Req, Res, P, F, R> FallbackFuture<Req, Res, P, F, R>
+where
+    P: Future<Output = Result<Res, Error>>,
+    F: FallbackEntry<Req, Res>,
+    R: FallsThrough,
+{
+    /// Drives the primary; its failure is kept if it falls through.
+    fn poll_primary(
+        self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Res, Error>>> {
+        let mut this = self.project();
+        let PhaseProj::Primary { future } = this.phase.as_mut().project() else {
+            unreachable!("called while waiting for the primary");
+        };
+        let polled = {
+            let mut collecting = Collecting::new();
+            let polled = {
+                let _entered = Entered::new(&mut this.watch.frame);
+                future.poll(cx)
+            };
+            *this.report = collecting.take().or(*this.report);
+            polled
+        };
+        let failed = match Failed::of(ready!(polled), *this.report) {
+            Primary::Failed(failed) if this.shared.rule().falls_through(&failed.error) => failed,
+            result => {
+                this.phase.set(Phase::Done);
+                Ambient::mark_given_up(this.watch.frame.given_up);
+                pass_on(*this.report, None);
+                return Poll::Ready(Some(result.stands()));
+            }
+        };
+        this.watch.frame.deadline = this.watch.overall;
+        *this.failed = Some(failed);
+        this.phase.set(Phase::Next { index: 0 });
+        Poll::Ready(None)
+    }
+
+    /// Asks the entry of this index, or ends with the primary's failure.
+    fn ask(self: Pin<&mut Self>, index: usize) -> Option<Result<Res, Error>> {
+        let mut this = self.project();
+        let Some(failed) = this.failed.as_mut() else {
+            unreachable!("entries are asked only after the primary failed");
+        };
+        if index >= F::LEN {
+            this.phase.set(Phase::Done);
+            Ambient::mark_given_up(true);
+            pass_on(*this.report, None);
+            return this.failed.take().map(Failed::stands);
+        }
+        let asked = {
+            let mut frame = entry_frame(this.watch);
+            let _entered = Entered::new(&mut frame);
+            let entries = this.shared.entries();
+            entries.ask(index, this.kept.as_ref(), &failed.error)
+        };
+        match asked {
+            Ok(future) => this.phase.set(Phase::Entry { index, future }),
+            Err(skipped) => {
+                failed.fallback_error = Some(skipped);
+                this.phase.set(Phase::Next { index: index + 1 });
+            }
+        }
+        None
+    }
+
+    /// Drives the entry under way.
+    fn poll_entry(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Res>> {
+        let mut this = self.project();
+        let PhaseProj::Entry { index, future } = this.phase.as_mut().project() else {
+            unreachable!("called while waiting for an entry");
+        };
+        let index = *index;
+        let polled = {
+            let mut frame = entry_frame(this.watch);
+            let _entered = Entered::new(&mut frame);
+            future.poll(cx)
+        };
+        let result = match (polled, this.watch.overall) {
+            (Poll::Ready(result), _) => result,
+            (Poll::Pending, None) => return Poll::Pending,
+            (Poll::Pending, Some(at)) => {
+                ready!(this.timer.poll_until(at, cx));
+                Err("the deadline passed before the fallback answered".into())
+            }
+        };
+        match result {
+            Ok(answer) => {
+                this.phase.set(Phase::Done);
+                emit(&Event::FallbackServed { entry: index });
+                pass_on(*this.report, Some(index));
+                Poll::Ready(Some(answer))
+            }
+            Err(error) => {
+                emit(&Event::FallbackFailed { entry: index });
+                if let Some(failed) = this.failed {
+                    failed.fallback_error = Some(error);
+                }
+                this.phase.set(Phase::Next { index: index + 1 });
+                Poll::Ready(None)
+            }
+        }
+    }
+}
+
+impl<Req, Res, P, F, R> Future for FallbackFuture<Req, Res, P, F, R>
+where
+    P: Future<Output = Result<Res, Error>>,
+    F: FallbackEntry<Req, Res>,
+    R: FallsThrough,
+{
+    type Output = Result<Res, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        loop {
+            match self.as_mut().project().phase.project() {
+                PhaseProj::Primary { .. } => {
+                    if let Some(end) = ready!(self.as_mut().poll_primary(cx)) {
+                        return Poll::Ready(end);
+                    }
+                }
+                PhaseProj::Next { index } => {
+                    let index = *index;
+                    if let Some(end) = self.as_mut().ask(index) {
+                        return Poll::Ready(end);
+                    }
+                }
+                PhaseProj::Entry { .. } => {
+                    if let Some(answer) = ready!(self.as_mut().poll_entry(cx)) {
+                        return Poll::Ready(Ok(answer));
+                    }
+                }
+                PhaseProj::Done => panic!("call polled after it ended"),
+            }
+        }
+    }
+}
+
+/// Entries see the overall deadline. What a stack among them reports or gives
+/// up on is not the word on this call.
+fn entry_frame(watch: &Watch) -> Ambient {
+    Ambient {
+        report_wanted: false,
+        given_up: false,
+        ..watch.frame
+    }
+}
+
+/// Hands the primary's report to whoever waits outside, with who served.
+fn pass_on(report: Option<CallReport>, entry: Option<usize>) {
+    if let (Some(report), true) = (report, Ambient::current().report_wanted) {
+        leave_report(CallReport {
+            served_by: entry.map_or(ServedBy::Primary, ServedBy::Fallback),
+            ..report
+        });
+    }
+}
+
+impl<Req, Res, P, F, R> fmt::Debug for FallbackFuture<Req, Res, P, F, R>
+where
+    F: FallbackEntry<Req, Res>,
+{
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FallbackFuture").finish_non_exhaustive()
+    }
+}

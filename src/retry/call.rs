@@ -1,0 +1,384 @@
+//! One call under way: attempts, waits, and what is held meanwhile.
+
+use std::pin::Pin;
+use std::task::{Context, Poll, ready};
+
+use pin_project_lite::pin_project;
+use tokio::time::Instant;
+use tower::BoxError;
+
+use super::budget::Charge;
+use super::decide::{Next, Situation, next};
+use super::shared::LoopShared;
+use crate::classify::verdict::{Again, Health, Verdict};
+use crate::deadline::instant_after;
+use crate::error::{Error, ErrorKind, Stopped};
+use crate::scope::ambient::{Ambient, Entered, leave_report};
+use crate::scope::earlier;
+use crate::scope::report::{CallReport, ServedBy};
+use crate::sharded::Handle;
+use crate::stage::timer::{Tick, Timer};
+use crate::stage::{Failure, Limits, Outcome, Stage};
+use crate::telemetry::{Event, emit};
+
+/// A loop that never has to wait lets other tasks run after this many steps,
+/// two of which make an attempt.
+const STEPS_PER_POLL: u32 = 64;
+
+/// Where a call is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Not polled yet: nothing is reserved.
+    Fresh,
+    /// An attempt is under way.
+    Attempting,
+    /// In backoff until then; `None` for no wait. The budget has paid.
+    Waiting(Option<Instant>),
+    /// Over.
+    Done,
+}
+
+pin_project! {
+    pub(super) struct Call<Req, S, T>
+    where
+        T: Stage<Req, S>,
+    {
+        shared: Handle<LoopShared<T>>,
+        // Before the first attempt the request, then a copy of it while
+        // another attempt is possible.
+        request: Option<Req>,
+        started: Instant,
+        limits: Limits,
+        frame: Ambient,
+        phase: Phase,
+        charge: Option<Charge>,
+        // The verdict on the last attempt, and its own error.
+        verdict: Option<Verdict>,
+        error: Option<BoxError>,
+        #[pin]
+        running: T::Running,
+        #[pin]
+        timer: Timer,
+    }
+
+    impl<Req, S, T> PinnedDrop for Call<Req, S, T>
+    where
+        T: Stage<Req, S>,
+    {
+        fn drop(this: Pin<&mut Self>) {
+            this.release();
+        }
+    }
+}
+
+impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
+    pub(super) const fn new(
+        shared: Handle<LoopShared<T>>,
+        request: Req,
+        running: T::Running,
+        started: Instant,
+        limits: Limits,
+        frame: Ambient,
+    ) -> Self {
+        Self {
+            shared,
+            request: Some(request),
+            started,
+            limits,
+            frame: Ambient {
+                attempt: 0,
+                ..frame
+            },
+            phase: Phase::Fresh,
+            charge: None,
+            verdict: None,
+            error: None,
+            running,
+            timer: Timer::unarmed(),
+        }
+    }
+
+    pub(super) fn poll(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<T::Response, Error>> {
+        let mut tick = Tick::unread();
+        for _ in 0..STEPS_PER_POLL {
+            match self.phase {
+                Phase::Fresh => self.as_mut().enter(),
+                Phase::Waiting(until) => {
+                    if let Some(until) = until {
+                        ready!(self.as_mut().project().timer.poll_until(until, cx));
+                        tick = Tick::unread();
+                    }
+                    if let Err(error) = self.as_mut().attempt(&mut tick) {
+                        return Poll::Ready(Err(self.fail(error, &mut tick)));
+                    }
+                }
+                Phase::Attempting => {
+                    let outcome = ready!(self.as_mut().poll_attempt(&mut tick, cx));
+                    if let Some(end) = self.as_mut().heard(outcome, &mut tick) {
+                        return Poll::Ready(end);
+                    }
+                }
+                Phase::Done => panic!("call polled after it ended"),
+            }
+        }
+        cx.waker().wake_by_ref();
+        Poll::Pending
+    }
+
+    /// The first poll: what is in scope here counts as well as at the call.
+    fn enter(self: Pin<&mut Self>) {
+        let this = self.project();
+        let scope = Ambient::current();
+        if let Some(deadline) = scope.deadline {
+            this.limits.deadline = earlier(this.limits.deadline, deadline);
+        }
+        this.frame.deadline = this.limits.deadline;
+        this.frame.no_retries |= scope.no_retries;
+        this.frame.not_idempotent |= scope.not_idempotent;
+        if let Some(budget) = &this.shared.budget {
+            budget.enter();
+        }
+        *this.phase = Phase::Waiting(None);
+    }
+
+    /// Begins an attempt, unless the deadline or the breaker is against it.
+    fn attempt(self: Pin<&mut Self>, tick: &mut Tick) -> Result<(), Error> {
+        let this = self.project();
+        let now = tick.now();
+        if this.limits.deadline.is_some_and(|deadline| deadline <= now) {
+            let dependency = this.shared.dependency;
+            return Err(Error::new(ErrorKind::DeadlineExceeded, dependency));
+        }
+        let Some(request) = this.request.take() else {
+            unreachable!("another attempt was decided for only with a request to send");
+        };
+        let number = this.frame.attempt.saturating_add(1);
+        if number < this.shared.settings.max_attempts && !this.frame.no_retries {
+            *this.request = this.shared.stage.copy(&request);
+        }
+        let started = this.shared.stage.start(this.running, request, now);
+        started.map_err(Error::refused)?;
+        this.frame.attempt = number;
+        this.frame.given_up = false;
+        *this.phase = Phase::Attempting;
+        Ok(())
+    }
+
+    fn poll_attempt(
+        self: Pin<&mut Self>,
+        tick: &mut Tick,
+        cx: &mut Context<'_>,
+    ) -> Poll<Outcome<T::Response>> {
+        let this = self.project();
+        let _entered = Entered::new(this.frame);
+        let stage = &this.shared.stage;
+        stage.poll_attempt(this.running, this.timer, tick, *this.limits, cx)
+    }
+
+    /// Hears how an attempt ended: the end of the call, or `None` if another
+    /// attempt follows. What will be tried again is dropped here, before the
+    /// backoff.
+    fn heard(
+        mut self: Pin<&mut Self>,
+        outcome: Outcome<T::Response>,
+        tick: &mut Tick,
+    ) -> Option<Result<T::Response, Error>> {
+        let Outcome { result, verdict } = outcome;
+        let this = self.as_mut().project();
+        *this.verdict = Some(verdict);
+        if let Some(budget) = &this.shared.budget {
+            if let Some(charge) = this.charge.take() {
+                budget.settle(charge);
+            }
+            if verdict.health() == Health::Ok {
+                budget.deposit();
+            }
+        }
+        if verdict.is_success() && result.is_ok() {
+            self.as_mut().release();
+            self.report(None, tick);
+            return result.ok().map(Ok);
+        }
+        let failure = match result {
+            Err(Failure::DeadlineExceeded) => {
+                let error = Error::new(ErrorKind::DeadlineExceeded, this.shared.dependency);
+                return Some(Err(self.fail(error, tick)));
+            }
+            Err(failure) => failure,
+            Ok(response) => {
+                return match self.as_mut().again(verdict, tick) {
+                    Ok(()) => {
+                        *self.project().error = None;
+                        None
+                    }
+                    Err(stopped) => Some(Ok(self.answer(response, stopped, tick))),
+                };
+            }
+        };
+        let again = self.as_mut().again(verdict, tick);
+        let this = self.as_mut().project();
+        let dependency = this.shared.dependency;
+        // An attempt that timed out has no error of its own; the last one that
+        // the service gave says more than nothing.
+        let kind = match failure {
+            Failure::Service(error) => {
+                *this.error = Some(error);
+                ErrorKind::Failed
+            }
+            Failure::TimedOut | Failure::DeadlineExceeded => ErrorKind::TimedOut,
+        };
+        let stopped = again.err()?;
+        let error = Error::new(kind, dependency).stopped_by(Some(stopped));
+        Some(Err(self.fail(error, tick)))
+    }
+
+    /// Decides for another attempt and schedules it, or says what speaks
+    /// against it.
+    fn again(self: Pin<&mut Self>, verdict: Verdict, tick: &mut Tick) -> Result<(), Stopped> {
+        let this = self.project();
+        let (shared, frame, now) = (&**this.shared, &*this.frame, tick.now());
+        let (stage, request) = (&shared.stage, &*this.request);
+        let running = this.running.as_ref().get_ref();
+        let situation = Situation {
+            verdict: &verdict,
+            idempotent: || !frame.not_idempotent && stage.idempotent(running),
+            attempts: frame.attempt,
+            retries_disabled: frame.no_retries,
+            replayable: request.is_some(),
+            would_admit: || {
+                request
+                    .as_ref()
+                    .map_or(Ok(()), |r| stage.would_admit(r, now))
+            },
+            deadline: this.limits.deadline,
+            now,
+        };
+        let Next { delay, charge } = next(&shared.settings, shared.budget.as_ref(), situation)?;
+        *this.charge = charge;
+        *this.phase = Phase::Waiting((!delay.is_zero()).then(|| instant_after(now, delay)));
+        emit(&Event::Retry {
+            dependency: shared.dependency,
+            attempt: frame.attempt,
+            delay,
+            reason: verdict.reason(),
+        });
+        Ok(())
+    }
+
+    /// Ends with an answer that is not a success.
+    fn answer(
+        mut self: Pin<&mut Self>,
+        mut response: T::Response,
+        stopped: Stopped,
+        tick: &mut Tick,
+    ) -> T::Response {
+        self.as_mut().release();
+        let (shared, frame) = (&self.shared, &self.frame);
+        let verdict = self.verdict.unwrap_or(Verdict::success());
+        let given_up = self.owns_retries() && verdict.again() == Again::AfterDelay;
+        if given_up || frame.given_up {
+            shared.stage.seal(&mut response, &stopped);
+            Ambient::mark_given_up(true);
+        }
+        emit(&Event::Stopped {
+            dependency: shared.dependency,
+            attempts: frame.attempt,
+            stopped,
+            reason: verdict.reason(),
+        });
+        self.report(Some(stopped), tick);
+        response
+    }
+
+    /// Ends with an error.
+    fn fail(mut self: Pin<&mut Self>, error: Error, tick: &mut Tick) -> Error {
+        self.as_mut().release();
+        let elapsed = tick.now().saturating_duration_since(self.started);
+        let owns_retries = self.owns_retries();
+        let this = self.project();
+        let error = error
+            .after(this.frame.attempt, elapsed)
+            .owning_retries(owns_retries)
+            .judged(*this.verdict)
+            .caused_by(this.error.take());
+        leave(&error);
+        error
+    }
+
+    fn owns_retries(&self) -> bool {
+        self.shared.settings.max_attempts > 1 && !self.frame.no_retries
+    }
+
+    fn report(&self, stopped: Option<Stopped>, tick: &mut Tick) {
+        if Ambient::current().report_wanted {
+            leave_report(CallReport {
+                dependency: self.shared.dependency,
+                attempts: self.frame.attempt,
+                elapsed: tick.now().saturating_duration_since(self.started),
+                stopped,
+                verdict: self.verdict,
+                served_by: ServedBy::Primary,
+                answered: true,
+            });
+        }
+    }
+
+    /// Gives back all that is held of what is shared; at the end and on drop.
+    fn release(self: Pin<&mut Self>) {
+        let this = self.project();
+        let phase = std::mem::replace(this.phase, Phase::Done);
+        if matches!(phase, Phase::Fresh | Phase::Done) {
+            return;
+        }
+        if phase == Phase::Attempting {
+            this.shared.stage.abandon(this.running);
+        }
+        if let Some(budget) = &this.shared.budget {
+            match this.charge.take() {
+                Some(charge) if phase == Phase::Attempting => budget.settle(charge),
+                // Paid for an attempt that never started.
+                Some(charge) => budget.refund(charge),
+                None => {}
+            }
+            budget.leave();
+        }
+    }
+}
+
+/// What an error leaves behind for those around: an event, a mark if it is
+/// final, a report if somebody waits for one.
+pub(super) fn leave(error: &Error) {
+    let (dependency, attempts) = (error.dependency(), error.attempts());
+    let verdict = error.verdict().copied();
+    match (error.kind(), error.refusal().copied(), error.stopped()) {
+        (ErrorKind::Refused, Some(refusal), _) => emit(&Event::Refused { attempts, refusal }),
+        (ErrorKind::DeadlineExceeded, ..) => emit(&Event::OutOfTime {
+            dependency,
+            attempts,
+        }),
+        (_, _, Some(stopped)) => emit(&Event::Stopped {
+            dependency,
+            attempts,
+            stopped,
+            reason: verdict.map_or("no attempt".into(), |verdict| verdict.reason()),
+        }),
+        _ => {}
+    }
+    if error.is_final() {
+        Ambient::mark_given_up(true);
+    }
+    if Ambient::current().report_wanted {
+        leave_report(CallReport {
+            dependency,
+            attempts,
+            elapsed: error.elapsed(),
+            stopped: error.stopped(),
+            verdict,
+            served_by: ServedBy::Primary,
+            answered: false,
+        });
+    }
+}

@@ -1,0 +1,85 @@
+//! Whether another attempt follows.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::budget::{Budget, Charge};
+use super::shared::RetrySettings;
+use crate::classify::verdict::{Again, Verdict, Work};
+use crate::error::Stopped;
+use crate::refusal::Refusal;
+
+/// What is known after an attempt. The closures are asked only if all that
+/// comes before them spoke for another attempt.
+pub(super) struct Situation<'a, I, A> {
+    pub(super) verdict: &'a Verdict,
+    pub(super) idempotent: I,
+    /// Attempts made so far.
+    pub(super) attempts: u32,
+    pub(super) retries_disabled: bool,
+    /// Whether there is a copy of the request to send.
+    pub(super) replayable: bool,
+    pub(super) would_admit: A,
+    pub(super) deadline: Option<Instant>,
+    pub(super) now: Instant,
+}
+
+/// The decision for another attempt.
+#[derive(Debug)]
+pub(super) struct Next {
+    pub(super) delay: Duration,
+    pub(super) charge: Option<Charge>,
+}
+
+/// Goes through the conditions in order; the first that fails is the reason.
+/// Only the last, the budget, has an effect.
+pub(super) fn next<I, A>(
+    settings: &RetrySettings,
+    budget: Option<&Budget>,
+    situation: Situation<'_, I, A>,
+) -> Result<Next, Stopped>
+where
+    I: FnOnce() -> bool,
+    A: FnOnce() -> Result<(), Refusal>,
+{
+    let Situation { verdict, now, .. } = situation;
+    if verdict.again() == Again::Never {
+        return Err(Stopped::NotRetryable);
+    }
+    if verdict.work() != Work::NotDone && !(situation.idempotent)() {
+        return Err(Stopped::NotIdempotent);
+    }
+    if situation.attempts >= settings.max_attempts {
+        return Err(Stopped::AttemptsExhausted);
+    }
+    if situation.retries_disabled {
+        return Err(Stopped::RetriesDisabled);
+    }
+    if !situation.replayable {
+        return Err(Stopped::NotReplayable);
+    }
+    (situation.would_admit)().map_err(Stopped::Breaker)?;
+    let room = match situation.deadline {
+        None => Duration::MAX,
+        Some(deadline) => deadline
+            .saturating_duration_since(now)
+            .checked_sub(settings.min_useful_time)
+            .ok_or(Stopped::Deadline)?,
+    };
+    let retry = situation.attempts.saturating_sub(1);
+    let delay = match verdict.hint() {
+        Some(hint) if hint > settings.largest_hint => return Err(Stopped::HintTooLong),
+        Some(hint) => settings.backoff.after_hint(hint, retry, room),
+        None => settings.backoff.delay(retry, room),
+    };
+    let delay = delay.ok_or(Stopped::Deadline)?;
+    let charge = match budget {
+        None => None,
+        Some(budget) => {
+            let charge = budget.withdraw(!verdict.answered(), now);
+            Some(charge.ok_or(Stopped::BudgetExhausted)?)
+        }
+    };
+    Ok(Next { delay, charge })
+}

@@ -1,0 +1,86 @@
+//! The future of a call through the retry loop.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use pin_project_lite::pin_project;
+
+use super::call::{Call, leave};
+use crate::error::Error;
+use crate::stage::Stage;
+
+pin_project! {
+    /// Future of a call through a retry loop.
+    ///
+    /// # Cancel safety
+    ///
+    /// May be dropped at any point: the attempt under way is dropped with it,
+    /// the breaker gets its permit back as neutral, and a budget charge whose
+    /// attempt had not started is given back.
+    ///
+    /// # Panics
+    ///
+    /// When polled after it is done. A panic of the service or of a classifier
+    /// passes through and harms no other call.
+    #[must_use = "futures do nothing unless awaited"]
+    pub struct RetryFuture<Req, S, T>
+    where
+        T: Stage<Req, S>,
+    {
+        #[pin]
+        state: State<Req, S, T>,
+    }
+}
+
+pin_project! {
+    #[project = StateProj]
+    enum State<Req, S, T>
+    where
+        T: Stage<Req, S>,
+    {
+        /// Over before it began: refused, or out of time.
+        Ended { error: Option<Error> },
+        /// Under way.
+        Live { #[pin] call: Call<Req, S, T> },
+    }
+}
+
+impl<Req, S, T: Stage<Req, S>> RetryFuture<Req, S, T> {
+    pub(super) const fn ended(error: Error) -> Self {
+        let error = Some(error);
+        Self {
+            state: State::Ended { error },
+        }
+    }
+
+    pub(super) const fn live(call: Call<Req, S, T>) -> Self {
+        Self {
+            state: State::Live { call },
+        }
+    }
+}
+
+impl<Req, S, T: Stage<Req, S>> Future for RetryFuture<Req, S, T> {
+    type Output = Result<T::Response, Error>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        match self.project().state.project() {
+            StateProj::Live { call } => call.poll(cx),
+            StateProj::Ended { error } => {
+                let Some(error) = error.take() else {
+                    panic!("call polled after it ended");
+                };
+                leave(&error);
+                Poll::Ready(Err(error))
+            }
+        }
+    }
+}
+
+impl<Req, S, T: Stage<Req, S>> fmt::Debug for RetryFuture<Req, S, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RetryFuture").finish_non_exhaustive()
+    }
+}

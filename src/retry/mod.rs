@@ -1,0 +1,20 @@
+//! If and when a call is tried again.
+//!
+//! The loop asks `decide` after each attempt, in a fixed order and without
+//! side effects until the last question; `service` starts a call, `future`
+//! drives it.
+
+pub(crate) mod backoff;
+pub(crate) mod budget;
+mod call;
+mod decide;
+mod future;
+mod layer;
+mod service;
+mod shared;
+
+pub use future::RetryFuture;
+pub use layer::{RetryLayer, RetryLayerBuilder};
+pub use service::RetryService;
+pub(crate) use service::start;
+pub(crate) use shared::{LoopShared, RetrySettings};

@@ -1,0 +1,46 @@
+//! What all calls of a retry loop share.
+
+use std::time::Duration;
+
+use super::backoff::Backoff;
+use super::budget::Budget;
+use crate::config::ConfigError;
+
+/// Checked settings of the loop.
+#[derive(Clone, Debug)]
+pub(crate) struct RetrySettings {
+    pub(crate) max_attempts: u32,
+    pub(crate) backoff: Backoff,
+    /// The longest wait asked for by the server that is waited for.
+    pub(crate) largest_hint: Duration,
+    /// What a further attempt must have left before the deadline.
+    pub(crate) min_useful_time: Duration,
+}
+
+impl RetrySettings {
+    pub(crate) const fn new(max_attempts: u32) -> Self {
+        Self {
+            max_attempts,
+            backoff: Backoff::full_jitter(Duration::from_millis(100), Duration::from_secs(20)),
+            largest_hint: Duration::from_secs(60),
+            min_useful_time: Duration::from_millis(1),
+        }
+    }
+
+    pub(crate) fn check(&self) -> Result<(), ConfigError> {
+        if self.max_attempts == 0 {
+            let problem = "must be at least 1: the first attempt counts";
+            return Err(ConfigError::new("max_attempts", 0, problem));
+        }
+        self.backoff.validate()
+    }
+}
+
+/// Settings and state of the loop, and the stages below it.
+#[derive(Debug)]
+pub(crate) struct LoopShared<T> {
+    pub(crate) dependency: &'static str,
+    pub(crate) settings: RetrySettings,
+    pub(crate) budget: Option<Budget>,
+    pub(crate) stage: T,
+}

@@ -1,0 +1,107 @@
+//! The one thread-local frame that everything below a stack can see.
+//!
+//! A frame is entered for the length of one poll and left again, also by a
+//! panic. It is `Copy` and has no destructor, so that entering costs two
+//! moves and no lazy initialisation.
+
+use std::cell::Cell;
+
+use tokio::time::Instant;
+
+use super::report::CallReport;
+
+/// What is in scope.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ambient {
+    /// The earliest deadline of all stacks and scopes around.
+    pub(crate) deadline: Option<Instant>,
+    /// Which attempt of the nearest stack this is, from 1; 0 outside.
+    pub(crate) attempt: u32,
+    /// The caller wants one attempt only.
+    pub(crate) no_retries: bool,
+    /// The caller knows that this request may not be sent twice.
+    pub(crate) not_idempotent: bool,
+    /// Somebody around waits for a [`CallReport`].
+    pub(crate) report_wanted: bool,
+    /// A stack below refused or gave up, and its answer may not carry a seal.
+    /// Travels outwards, unlike the rest.
+    pub(crate) given_up: bool,
+}
+
+impl Ambient {
+    pub(crate) const NONE: Self = Self {
+        deadline: None,
+        attempt: 0,
+        no_retries: false,
+        not_idempotent: false,
+        report_wanted: false,
+        given_up: false,
+    };
+
+    pub(crate) fn current() -> Self {
+        CURRENT.get()
+    }
+
+    /// Changes what the code around sees; used for what travels outwards.
+    pub(crate) fn mark_given_up(given_up: bool) {
+        CURRENT.set(Self {
+            given_up,
+            ..CURRENT.get()
+        });
+    }
+}
+
+thread_local! {
+    static CURRENT: Cell<Ambient> = const { Cell::new(Ambient::NONE) };
+    static REPORT: Cell<Option<CallReport>> = const { Cell::new(None) };
+}
+
+/// Makes `frame` the current one until dropped; what was set inside is then
+/// found in `frame`.
+pub(crate) struct Entered<'a> {
+    frame: &'a mut Ambient,
+    outer: Ambient,
+}
+
+impl<'a> Entered<'a> {
+    pub(crate) fn new(frame: &'a mut Ambient) -> Self {
+        let outer = CURRENT.replace(*frame);
+        Self { frame, outer }
+    }
+}
+
+impl Drop for Entered<'_> {
+    fn drop(&mut self) {
+        *self.frame = CURRENT.replace(self.outer);
+    }
+}
+
+/// Hands a report to whoever waits for it around this poll.
+pub(crate) fn leave_report(report: CallReport) {
+    REPORT.set(Some(report));
+}
+
+/// Collects the report that is left inside while it lives, and keeps those of
+/// others apart: two captures polled in turn by one task do not mix.
+pub(crate) struct Collecting {
+    outer: Option<CallReport>,
+}
+
+impl Collecting {
+    pub(crate) fn new() -> Self {
+        Self {
+            outer: REPORT.take(),
+        }
+    }
+
+    /// What was left since.
+    pub(crate) fn take(&mut self) -> Option<CallReport> {
+        REPORT.take()
+    }
+}
+
+impl Drop for Collecting {
+    fn drop(&mut self) {
+        REPORT.set(self.outer);
+    }
+}

@@ -1,0 +1,141 @@
+//! What is in scope for a call and everything below it.
+//!
+//! The deadline, the number of the attempt and the caller's wishes for one
+//! call are ambient: nested stacks, code that writes headers and the user's
+//! own functions see them without an argument. They hold for the task that
+//! polls the stack; [`Scope::wrap`] carries them into a spawned one.
+
+pub(crate) mod ambient;
+pub(crate) mod report;
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use pin_project_lite::pin_project;
+
+use crate::deadline::Deadline;
+use ambient::{Ambient, Entered};
+
+/// Everything ambient, as a value.
+///
+/// Also the way to ask for something for one call only: a shorter deadline,
+/// no retries, a request that must not be sent twice.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// use std::time::Duration;
+/// use steadfast::{Deadline, Policy, Scope};
+///
+/// let policy = Policy::builder("inventory").build().unwrap();
+/// let answer = Scope::current()
+///     .with_deadline(Deadline::after(Duration::from_millis(200)))
+///     .no_retries()
+///     .wrap(policy.call(|| async { Ok::<_, std::io::Error>(1) }))
+///     .await;
+/// assert_eq!(answer.unwrap(), 1);
+///
+/// // A spawned task starts with an empty scope, unless it is wrapped:
+/// # let work = async {};
+/// tokio::spawn(Scope::current().wrap(work)).await.unwrap();
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug)]
+#[must_use = "a scope does nothing until it wraps a future"]
+pub struct Scope {
+    ambient: Ambient,
+}
+
+impl Scope {
+    /// What is in scope here.
+    pub fn current() -> Self {
+        Self {
+            ambient: Ambient {
+                given_up: false,
+                ..Ambient::current()
+            },
+        }
+    }
+
+    /// Bounds everything inside; a longer deadline than the one in scope
+    /// changes nothing.
+    pub fn with_deadline(mut self, deadline: Deadline) -> Self {
+        self.ambient.deadline = earlier(self.ambient.deadline, deadline.instant());
+        self
+    }
+
+    /// One attempt per call, in every stack inside.
+    pub const fn no_retries(mut self) -> Self {
+        self.ambient.no_retries = true;
+        self
+    }
+
+    /// Requests inside are not sent a second time when it is unknown whether
+    /// the work was done, whatever their classifier says.
+    pub const fn not_idempotent(mut self) -> Self {
+        self.ambient.not_idempotent = true;
+        self
+    }
+
+    /// Which attempt of the nearest stack is running, from 1; 0 outside of
+    /// any attempt.
+    #[must_use]
+    pub const fn attempt(&self) -> u32 {
+        self.ambient.attempt
+    }
+
+    /// The deadline, if there is one.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Deadline> {
+        self.ambient.deadline.map(Deadline::at)
+    }
+
+    /// Puts this scope around `future`, wherever that is polled.
+    ///
+    /// # Cancel safety
+    ///
+    /// As safe as the future inside; dropping it drops that.
+    pub const fn wrap<F: Future>(self, future: F) -> Scoped<F> {
+        Scoped {
+            future,
+            ambient: self.ambient,
+        }
+    }
+}
+
+/// The earlier of an optional and a further instant.
+pub(crate) fn earlier(
+    known: Option<tokio::time::Instant>,
+    other: tokio::time::Instant,
+) -> Option<tokio::time::Instant> {
+    Some(known.map_or(other, |known| known.min(other)))
+}
+
+pin_project! {
+    /// Future of [`Scope::wrap`].
+    #[derive(Debug)]
+    #[must_use = "futures do nothing unless awaited"]
+    pub struct Scoped<F> {
+        #[pin]
+        future: F,
+        ambient: Ambient,
+    }
+}
+
+impl<F: Future> Future for Scoped<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let this = self.project();
+        let entered = Entered::new(this.ambient);
+        let polled = this.future.poll(cx);
+        drop(entered);
+        if polled.is_ready() {
+            Ambient::mark_given_up(this.ambient.given_up);
+        }
+        polled
+    }
+}

@@ -1,0 +1,138 @@
+//! How a call went, for calls that end well too.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use pin_project_lite::pin_project;
+
+use super::ambient::{Ambient, Collecting, Entered};
+use crate::classify::verdict::Verdict;
+use crate::error::Stopped;
+
+/// Who gave the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum ServedBy {
+    /// The service itself (or its error stands).
+    Primary,
+    /// The fallback entry of this index, from 0.
+    Fallback(usize),
+}
+
+/// How one call through a stack went.
+///
+/// An `Ok` does not tell that it took three attempts, nor an `Ok(503)` why
+/// there was no fourth. [`CallReport::capture`] does.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// use steadfast::{CallReport, Policy};
+///
+/// let policy = Policy::builder("inventory").build().unwrap();
+/// let call = policy.call(|| async { Ok::<_, std::io::Error>(7) });
+/// let (answer, report) = CallReport::capture(call).await;
+/// assert_eq!(answer.unwrap(), 7);
+/// assert_eq!(report.unwrap().attempts(), 1);
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CallReport {
+    pub(crate) dependency: &'static str,
+    pub(crate) attempts: u32,
+    pub(crate) elapsed: Duration,
+    pub(crate) stopped: Option<Stopped>,
+    pub(crate) verdict: Option<Verdict>,
+    pub(crate) served_by: ServedBy,
+    /// Whether the call ended with an answer rather than an error.
+    pub(crate) answered: bool,
+}
+
+impl CallReport {
+    /// Runs `future` and reports the last call that a stack ended inside it,
+    /// in the same task. Stacks further down report to the one above them and
+    /// are not seen here.
+    pub const fn capture<F: Future>(future: F) -> Capture<F> {
+        Capture {
+            future,
+            report: None,
+        }
+    }
+
+    /// The dependency's name.
+    #[must_use]
+    pub const fn dependency(&self) -> &'static str {
+        self.dependency
+    }
+
+    /// How many attempts reached the service.
+    #[must_use]
+    pub const fn attempts(&self) -> u32 {
+        self.attempts
+    }
+
+    /// Time from the call to its end, fallbacks included.
+    #[must_use]
+    pub const fn elapsed(&self) -> Duration {
+        self.elapsed
+    }
+
+    /// Why the retries ended, where they ended without success.
+    #[must_use]
+    pub const fn stopped(&self) -> Option<Stopped> {
+        self.stopped
+    }
+
+    /// The verdict on the last attempt, if there was one.
+    #[must_use]
+    pub const fn verdict(&self) -> Option<&Verdict> {
+        self.verdict.as_ref()
+    }
+
+    /// Who gave the answer.
+    #[must_use]
+    pub const fn served_by(&self) -> ServedBy {
+        self.served_by
+    }
+}
+
+pin_project! {
+    /// Future of [`CallReport::capture`].
+    ///
+    /// # Cancel safety
+    ///
+    /// As safe as the future inside; dropping it drops that.
+    #[derive(Debug)]
+    #[must_use = "futures do nothing unless awaited"]
+    pub struct Capture<F> {
+        #[pin]
+        future: F,
+        report: Option<CallReport>,
+    }
+}
+
+impl<F: Future> Future for Capture<F> {
+    type Output = (F::Output, Option<CallReport>);
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        let mut frame = Ambient {
+            report_wanted: true,
+            ..Ambient::current()
+        };
+        let polled = {
+            let mut collecting = Collecting::new();
+            let entered = Entered::new(&mut frame);
+            let polled = this.future.poll(cx);
+            drop(entered);
+            *this.report = collecting.take().or(*this.report);
+            polled
+        };
+        Ambient::mark_given_up(frame.given_up);
+        polled.map(|output| (output, *this.report))
+    }
+}

@@ -1,0 +1,104 @@
+//! The one order that works, written once.
+
+use std::fmt;
+use std::task::{Context, Poll};
+
+use tower::{Layer, Service};
+
+use crate::attempt::AttemptStage;
+use crate::breaker::{BreakerStage, OneBreaker};
+use crate::classify::default::DefaultClassify;
+use crate::deadline::{DeadlineLayer, DeadlineService};
+use crate::error::Error;
+use crate::policy::Policy;
+use crate::retry::RetryService;
+use crate::stage::{InnerService, Stage};
+
+/// What happens once per attempt: a breaker around an attempt.
+pub(crate) type PerAttempt<C, B> = BreakerStage<AttemptStage<C>, B>;
+
+/// What happens once per call: a deadline around the retry loop.
+type PerCall<S, C, B> = DeadlineService<RetryService<S, PerAttempt<C, B>>>;
+
+/// Wraps a service in the stages of a [`Policy`].
+///
+/// The layer behind
+/// [`ServiceBuilderExt::resilience`](crate::ServiceBuilderExt::resilience).
+#[derive(Debug)]
+pub struct ResilienceLayer<C = DefaultClassify, B = OneBreaker> {
+    policy: Policy<C, B>,
+}
+
+impl<C, B> ResilienceLayer<C, B> {
+    /// All services that this layer makes share the policy's breaker and
+    /// budget.
+    #[must_use]
+    pub const fn new(policy: Policy<C, B>) -> Self {
+        Self { policy }
+    }
+}
+
+impl<C, B> Clone for ResilienceLayer<C, B> {
+    fn clone(&self) -> Self {
+        Self::new(self.policy.clone())
+    }
+}
+
+impl<S: InnerService, C, B> Layer<S> for ResilienceLayer<C, B> {
+    type Service = Resilience<S, C, B>;
+
+    fn layer(&self, service: S) -> Self::Service {
+        let per_attempt = RetryService::new(service, self.policy.shared().clone());
+        Resilience {
+            inner: DeadlineLayer::optional(self.policy.total()).layer(per_attempt),
+        }
+    }
+}
+
+/// A service within a deadline, a retry loop, and per attempt a breaker and a
+/// timeout.
+///
+/// Always ready: the readiness of the service inside is waited for within the
+/// call, under its limits. `Clone` when `S` is, `Send` and `Sync` when `S`
+/// is.
+///
+/// # Errors
+///
+/// [`Error`], which says whether the call was refused, ran out of time or
+/// failed, and why it was not tried again. An answer that the classifier
+/// judges to be a failure is returned as it is once the retries end.
+pub struct Resilience<S, C = DefaultClassify, B = OneBreaker> {
+    inner: PerCall<S, C, B>,
+}
+
+impl<S: Clone, C, B> Clone for Resilience<S, C, B> {
+    fn clone(&self) -> Self {
+        Self {
+            inner: self.inner.clone(),
+        }
+    }
+}
+
+impl<S, C, B> fmt::Debug for Resilience<S, C, B> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Resilience").finish_non_exhaustive()
+    }
+}
+
+impl<S, C, B, Req> Service<Req> for Resilience<S, C, B>
+where
+    S: InnerService,
+    PerAttempt<C, B>: Stage<Req, S>,
+{
+    type Response = <PerCall<S, C, B> as Service<Req>>::Response;
+    type Error = Error;
+    type Future = <PerCall<S, C, B> as Service<Req>>::Future;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Error>> {
+        Service::<Req>::poll_ready(&mut self.inner, cx)
+    }
+
+    fn call(&mut self, request: Req) -> Self::Future {
+        self.inner.call(request)
+    }
+}

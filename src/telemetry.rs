@@ -1,0 +1,183 @@
+//! What happens inside, as events: every name in one place.
+//!
+//! `tracing` is the first sink. The levels follow what wakes somebody up: a
+//! breaker that opens is a warning, one that probes or closes is news, and
+//! what happens to single calls is for debugging. Nothing is told at `INFO` or
+//! above per request.
+//!
+//! | event | level | fields |
+//! |---|---|---|
+//! | breaker opened | WARN | `dependency`, `generation`, `open_for_ms` |
+//! | breaker half-open | INFO | `dependency`, `generation` |
+//! | breaker closed | INFO | `dependency`, `generation` |
+//! | retry | DEBUG | `dependency`, `attempt`, `delay_ms`, `reason` |
+//! | stopped | DEBUG | `dependency`, `attempts`, `stopped`, `reason` |
+//! | refused | DEBUG | `dependency`, `attempts`, `refusal`, `retry_after_ms` |
+//! | out of time | DEBUG | `dependency`, `attempts` |
+//! | fallback served | DEBUG | `entry` |
+//! | fallback failed | DEBUG | `entry` |
+//!
+//! The target of all of them is `steadfast`.
+
+use std::time::Duration;
+
+use crate::classify::verdict::Reason;
+use crate::error::Stopped;
+use crate::refusal::Refusal;
+
+/// Something that happened inside a stack.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum Event {
+    /// A breaker opened.
+    #[non_exhaustive]
+    BreakerOpened {
+        /// The dependency's name.
+        dependency: &'static str,
+        /// Grows with each change of state of this breaker.
+        generation: u32,
+        /// Until it admits a probe.
+        open_for: Duration,
+    },
+    /// A breaker admits its first probe.
+    #[non_exhaustive]
+    BreakerHalfOpen {
+        /// The dependency's name.
+        dependency: &'static str,
+        /// Grows with each change of state of this breaker.
+        generation: u32,
+    },
+    /// A breaker closed.
+    #[non_exhaustive]
+    BreakerClosed {
+        /// The dependency's name.
+        dependency: &'static str,
+        /// Grows with each change of state of this breaker.
+        generation: u32,
+    },
+    /// An attempt failed and another will follow.
+    #[non_exhaustive]
+    Retry {
+        /// The dependency's name.
+        dependency: &'static str,
+        /// Which attempt failed, from 1.
+        attempt: u32,
+        /// How long until the next.
+        delay: Duration,
+        /// Why it failed.
+        reason: Reason,
+    },
+    /// An attempt failed and none will follow.
+    #[non_exhaustive]
+    Stopped {
+        /// The dependency's name.
+        dependency: &'static str,
+        /// How many attempts were made.
+        attempts: u32,
+        /// What spoke against another.
+        stopped: Stopped,
+        /// Why the last one failed.
+        reason: Reason,
+    },
+    /// A breaker refused a call, or its next attempt after the backoff.
+    #[non_exhaustive]
+    Refused {
+        /// How many attempts were made before.
+        attempts: u32,
+        /// The refusal.
+        refusal: Refusal,
+    },
+    /// The deadline passed before there was an answer.
+    #[non_exhaustive]
+    OutOfTime {
+        /// The dependency's name.
+        dependency: &'static str,
+        /// How many attempts were made.
+        attempts: u32,
+    },
+    /// A fallback gave the answer.
+    #[non_exhaustive]
+    FallbackServed {
+        /// Which entry of the chain, from 0.
+        entry: usize,
+    },
+    /// A fallback failed too.
+    #[non_exhaustive]
+    FallbackFailed {
+        /// Which entry of the chain, from 0.
+        entry: usize,
+    },
+}
+
+/// Tells the sinks.
+pub(crate) fn emit(event: &Event) {
+    trace(event);
+}
+
+const TARGET: &str = "steadfast";
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn trace(event: &Event) {
+    match *event {
+        Event::BreakerOpened {
+            dependency,
+            generation,
+            open_for,
+        } => {
+            let open_for_ms = millis(open_for);
+            tracing::warn!(target: TARGET, dependency, generation, open_for_ms, "breaker opened");
+        }
+        Event::BreakerHalfOpen {
+            dependency,
+            generation,
+        } => tracing::info!(target: TARGET, dependency, generation, "breaker half-open"),
+        Event::BreakerClosed {
+            dependency,
+            generation,
+        } => tracing::info!(target: TARGET, dependency, generation, "breaker closed"),
+        Event::Retry {
+            dependency,
+            attempt,
+            delay,
+            reason,
+        } => {
+            let delay_ms = millis(delay);
+            tracing::debug!(target: TARGET, dependency, attempt, delay_ms, %reason, "retry");
+        }
+        Event::Stopped {
+            dependency,
+            attempts,
+            stopped,
+            reason,
+        } => {
+            let stopped = stopped.as_str();
+            tracing::debug!(target: TARGET, dependency, attempts, stopped, %reason, "stopped");
+        }
+        Event::Refused { attempts, refusal } => {
+            let dependency = refusal.dependency();
+            let retry_after_ms = refusal.retry_after().map(millis);
+            let refusal = refusal.reason().as_str();
+            tracing::debug!(
+                target: TARGET,
+                dependency,
+                attempts,
+                refusal,
+                retry_after_ms,
+                "refused"
+            );
+        }
+        Event::OutOfTime {
+            dependency,
+            attempts,
+        } => tracing::debug!(target: TARGET, dependency, attempts, "out of time"),
+        Event::FallbackServed { entry } => {
+            tracing::debug!(target: TARGET, entry, "fallback served");
+        }
+        Event::FallbackFailed { entry } => {
+            tracing::debug!(target: TARGET, entry, "fallback failed");
+        }
+    }
+}
