@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use steadfast::{
-    Backoff, BreakerConfig, CallReport, Classify, DefaultClassify, Error, ErrorKind, Policy,
-    Replay, ServiceBuilderExt, Stopped, Verdict, classify::classify_fn,
+    Backoff, CallReport, DefaultClassify, Error, ErrorKind, Policy, ServiceBuilderExt, Stopped,
+    Verdict, classify::classify_fn,
 };
 use support::*;
 use tower::buffer::Buffer;
@@ -192,22 +192,6 @@ async fn calls_in_one_join_do_not_disturb_each_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nested_stacks_in_one_join_do_not_disturb_each_other() {
-    // One gives up below while the other still has its own retries to make.
-    let (a, b) = (
-        Inner::always(Step::Err),
-        Inner::script([Step::Err, Step::Err], Step::Ok),
-    );
-    let nested = ServiceBuilder::new()
-        .resilience(four_attempts("outer"))
-        .service(stack(&four_attempts("inner"), &a));
-    let flat = stack(&three_attempts(), &b);
-    let (first, second) = tokio::join!(nested.oneshot("a"), send(&flat, "b"));
-    assert!(first.is_err() && second.is_ok());
-    assert_eq!((a.calls(), b.calls()), (4, 3));
-}
-
-#[tokio::test(start_paused = true)]
 async fn the_loser_of_a_select_lets_go_of_everything() {
     let t = Clock::start();
     let inner = Inner::script([Step::Err; 4], Step::Hang);
@@ -259,7 +243,8 @@ async fn requests_and_answers_may_borrow_from_the_caller() {
     let tries = Cell::new(0);
     let client = ServiceBuilder::new()
         .resilience(three_attempts())
-        .service(service_fn(|line: &str| {
+        .service(service_fn(|line| {
+            let line: &str = line;
             tries.set(tries.get() + 1);
             let word = line.split(' ').next().ok_or(Fault("empty"));
             ready(if tries.get() < 3 {

@@ -6,7 +6,7 @@ use std::convert::Infallible;
 use std::future::ready;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use steadfast::fallback::{self, FallbackEntry, FallbackLayer};
+use steadfast::fallback::{self, FallbackLayer};
 use steadfast::{
     BreakerConfig, CallReport, Classify, Deadline, Error, ErrorKind, Replay, ServedBy,
     ServiceBuilderExt, Verdict, classify::classify_fn,
@@ -63,8 +63,9 @@ async fn entries_are_asked_in_order_until_one_answers() {
 #[tokio::test(start_paused = true)]
 async fn closures_and_values_are_entries_too() {
     let declines = |_: &Error| ready(Err::<Text, _>(Fault("no")));
-    let client =
-        primary(Step::Err).with(FallbackLayer::new(declines.or(fallback::value("a value"))));
+    let client = primary(Step::Err).with(FallbackLayer::new(
+        fallback::with(declines).or(fallback::value("a value")),
+    ));
     assert_eq!(client.oneshot("x").await.unwrap(), "a value");
 }
 
@@ -294,7 +295,7 @@ async fn if_all_fail_the_primarys_answer_stands() {
 // ---- time ---------------------------------------------------------------------------
 
 /// A primary that hangs, and a fallback that answers after `seconds`.
-fn slow_fallback(seconds: f64) -> FallbackLayer<fallback::ServiceEntry<Inner>> {
+fn slow_fallback(seconds: f64) -> FallbackLayer<fallback::Secondary<Inner>> {
     FallbackLayer::new(fallback::service(Inner::always(Step::OkAfter(seconds))))
 }
 
@@ -392,7 +393,11 @@ async fn a_request_without_a_copy_skips_service_entries() {
         ready(Ok::<Text, Infallible>("secondary"))
     });
     let client = ServiceBuilder::new()
-        .fallback(fallback::service(secondary).or(fallback::value("a value")))
+        .fallback(
+            fallback::service(secondary)
+                .replay(Once)
+                .or(fallback::value("a value")),
+        )
         .resilience(bare().classify(Once).build().unwrap())
         .service(service_fn(|_: Upload| ready(Err::<Text, _>(Fault("down")))));
     let (answer, report) = CallReport::capture(client.oneshot(Upload)).await;

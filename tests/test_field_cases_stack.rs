@@ -11,7 +11,7 @@ use std::time::Duration;
 use steadfast::attempt::AttemptLayer;
 use steadfast::breaker::BreakerLayer;
 use steadfast::deadline::DeadlineLayer;
-use steadfast::fallback::{self, FallbackEntry};
+use steadfast::fallback;
 use steadfast::retry::RetryLayer;
 use steadfast::{
     Backoff, Breaker, BreakerConfig, ConfigError, ErrorKind, Policy, RetryBudget,

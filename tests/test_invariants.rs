@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use steadfast::{
-    Backoff, Breaker, BreakerConfig, BreakerState, Deadline, Error, ErrorKind, Permit, Policy,
-    RetryBudget, ServiceBuilderExt, Stopped, Verdict, Window, classify::classify_fn,
+    Backoff, Breaker, BreakerConfig, BreakerState, Error, ErrorKind, Permit, Policy, RetryBudget,
+    ServiceBuilderExt, Stopped, Verdict, Window, classify::classify_fn,
 };
 use support::*;
 use tokio::sync::Semaphore;

@@ -3,18 +3,14 @@
 
 mod support;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use steadfast::{
-    Backoff, Breaker, BreakerConfig, BreakerState, Deadline, Error, ErrorKind, Permit, Policy,
-    RetryBudget, ServiceBuilderExt, Stopped, Verdict, Window, classify::classify_fn,
+    Backoff, BreakerConfig, Deadline, ErrorKind, RetryBudget, ServiceBuilderExt, Stopped, Verdict,
+    classify::classify_fn,
 };
 use support::*;
-use tokio::sync::Semaphore;
-use tokio_test::{assert_pending, assert_ready, task};
-use tower::limit::ConcurrencyLimit;
+use tokio_test::task;
 use tower::{ServiceBuilder, ServiceExt, service_fn};
 
 // ---- 4. Nothing waits past the deadline --------------------------------------

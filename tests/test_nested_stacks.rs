@@ -254,3 +254,19 @@ async fn one_stack_below_that_gave_up_says_nothing_about_the_next_call() {
     assert!(outer.oneshot("x").await.is_ok());
     assert_eq!(inner.calls(), 8);
 }
+
+#[tokio::test(start_paused = true)]
+async fn nested_stacks_in_one_join_do_not_disturb_each_other() {
+    // One gives up below while the other still has its own retries to make.
+    let (a, b) = (
+        Inner::always(Step::Err),
+        Inner::script([Step::Err, Step::Err], Step::Ok),
+    );
+    let nested = ServiceBuilder::new()
+        .resilience(four_attempts("outer"))
+        .service(stack(&four_attempts("inner"), &a));
+    let flat = stack(&named("flat").max_attempts(3).build().unwrap(), &b);
+    let (first, second) = tokio::join!(nested.oneshot("a"), send(&flat, "b"));
+    assert!(first.is_err() && second.is_ok());
+    assert_eq!((a.calls(), b.calls()), (4, 3));
+}

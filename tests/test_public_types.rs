@@ -8,8 +8,8 @@ use std::marker::PhantomData;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
-use steadfast::attempt::{Attempt, AttemptLayer};
-use steadfast::breaker::BreakerLayer;
+use steadfast::attempt::{AttemptLayer, AttemptRunning, AttemptStage};
+use steadfast::breaker::{BreakerLayer, BreakerRunning, BreakerStage, OneBreaker};
 use steadfast::classify::{ClassifyFn, IdempotentIf};
 use steadfast::deadline::{DeadlineLayer, DeadlineService};
 use steadfast::fallback::{FallbackLayer, FallbackService};
@@ -69,7 +69,8 @@ type Shared = Inner<()>;
 type NotSync = Inner<Cell<()>>;
 type NotSend = Inner<Rc<()>>;
 type Call<S> = <Resilience<S> as Service<()>>::Future;
-type Retry<S> = RetryService<Attempt<S>>;
+type PerAttempt = BreakerStage<AttemptStage<DefaultClassify>>;
+type Retry<S> = RetryService<S, PerAttempt>;
 
 // Policy and settings.
 pin!(Policy: Send Sync Unpin Clone);
@@ -108,7 +109,7 @@ pin!(IdempotentIf<DefaultClassify, fn()>: Send Sync Unpin Clone);
 // What is ambient.
 pin!(Scope: Send Sync Unpin);
 pin!(Deadline: Send Sync Unpin Copy);
-pin!(Event<'static>: Send Sync Unpin);
+pin!(Event: Send Sync Unpin Copy);
 
 // Layers.
 pin!(ResilienceLayer: Send Sync Unpin Clone);
@@ -134,7 +135,7 @@ pin!(FallbackService<Resilience<NotSend>, fn()>: !Send !Sync);
 // Futures are `Send` when the service is, and hold it in place.
 pin!(Call<Shared>: Send !Unpin);
 pin!(Call<NotSend>: !Send);
-pin!(RetryFuture<Attempt<Shared>, ()>: Send !Unpin);
+pin!(RetryFuture<(), Shared, PerAttempt>: Send !Unpin);
 
 /// A service that cannot be cloned cannot be wrapped for use, but can be held.
 struct NotClone;
@@ -142,7 +143,7 @@ struct NotClone;
 #[tokio::test]
 async fn the_types_pinned_above_are_those_that_work() {
     let policy = Policy::builder("pinned").build().unwrap();
-    let layer: ResilienceLayer = policy.clone().into();
+    let layer: ResilienceLayer = ResilienceLayer::new(policy);
     let client: Resilience<Shared> = tower::Layer::layer(&layer, Inner(PhantomData));
     client.oneshot(()).await.unwrap();
 }

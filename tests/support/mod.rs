@@ -296,7 +296,7 @@ impl Service<Text> for Inner {
         let mut unfinished = Unfinished(Some(self.clone()));
         Box::pin(async move {
             let result = perform(step).await;
-            unfinished.0 = None;
+            unfinished.end();
             result
         })
     }
@@ -322,6 +322,12 @@ async fn perform(step: Step) -> Result<Text, Fault> {
 
 /// Notes the time when a call is dropped before its end.
 struct Unfinished(Option<Inner>);
+
+impl Unfinished {
+    fn end(&mut self) {
+        self.0 = None;
+    }
+}
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
