@@ -90,6 +90,21 @@ async fn the_shorter_of_nested_scopes_wins_either_way() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_scope_made_elsewhere_does_not_extend_the_deadline_where_it_is_polled() {
+    // The future is made where there is no deadline, and awaited where one is.
+    let made_outside = Deadline::after(secs(60.0)).scope(async { left() });
+    let client = ServiceBuilder::new()
+        .resilience(five_seconds())
+        .service(service_fn(move |()| {
+            let work = Deadline::after(secs(60.0)).scope(async { left() });
+            async move { Ok::<_, Infallible>(work.await) }
+        }));
+    assert_eq!(client.oneshot(()).await.unwrap(), Some(5.0));
+    let short = Deadline::after(secs(2.0));
+    assert_eq!(short.scope(made_outside).await, Some(2.0));
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_deadline_of_an_outer_stack_reaches_the_inner_one() {
     let outer = bare().deadline(secs(3.0)).build().unwrap();
     let client = ServiceBuilder::new()
@@ -381,6 +396,34 @@ async fn overrides_reach_a_stack_called_from_a_task_only_if_wrapped() {
     }
 }
 
+#[tokio::test(start_paused = true)]
+async fn overrides_and_deadlines_add_up_whichever_is_outside() {
+    let inner = Inner::always(Step::Err);
+    let client = stack(&bare().max_attempts(3).build().unwrap(), &inner);
+    let once = || Scope::current().no_retries();
+    let soon = || Deadline::after(secs(2.0));
+
+    let call = once().wrap(soon().scope(send(&client, "x")));
+    let stopped = call.await.unwrap_err().stopped();
+    assert_eq!(stopped, Some(Stopped::RetriesDisabled));
+    let call = soon().scope(once().wrap(send(&client, "x")));
+    let stopped = call.await.unwrap_err().stopped();
+    assert_eq!(stopped, Some(Stopped::RetriesDisabled));
+
+    for outside in [true, false] {
+        let t = Clock::start();
+        inner.rescript([], Step::Hang);
+        let call = send(&client, "x");
+        let result = if outside {
+            once().wrap(soon().scope(call)).await
+        } else {
+            soon().scope(once().wrap(call)).await
+        };
+        assert_eq!(kind(&result), Some(ErrorKind::DeadlineExceeded));
+        t.assert_now(2.0);
+    }
+}
+
 // ---- reports --------------------------------------------------------------------
 
 #[tokio::test(start_paused = true)]
@@ -475,6 +518,32 @@ async fn each_call_in_a_join_has_its_own_report() {
     let (first, second) = (first.unwrap(), second.unwrap());
     assert_eq!((first.dependency(), first.attempts()), ("a", 2));
     assert_eq!((second.dependency(), second.attempts()), ("b", 3));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_within_a_scope_of_its_own_has_a_report() {
+    let inner = Inner::always(Step::Err);
+    let client = stack(&bare().max_attempts(2).build().unwrap(), &inner);
+    let call = Deadline::after(secs(9.0)).scope(send(&client, "x"));
+    let (_, report) = CallReport::capture(call).await;
+    assert_eq!(report.unwrap().attempts(), 2);
+    let call = Scope::current().no_retries().wrap(send(&client, "x"));
+    let (_, report) = CallReport::capture(call).await;
+    assert_eq!(report.unwrap().stopped(), Some(Stopped::RetriesDisabled));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_capture_inside_a_capture_takes_its_own_report_only() {
+    let (a, b) = (Inner::always(Step::Err), Inner::always(Step::Ok));
+    let to_a = stack(&named("a").max_attempts(2).build().unwrap(), &a);
+    let to_b = stack(&named("b").build().unwrap(), &b);
+    let (inside, outside) = CallReport::capture(async {
+        assert!(send(&to_a, "x").await.is_err());
+        CallReport::capture(send(&to_b, "x")).await.1
+    })
+    .await;
+    assert_eq!(inside.unwrap().dependency(), "b");
+    assert!(outside.is_some());
 }
 
 #[tokio::test(start_paused = true)]

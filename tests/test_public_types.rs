@@ -12,14 +12,18 @@ use steadfast::attempt::{AttemptLayer, AttemptRunning, AttemptStage};
 use steadfast::breaker::{BreakerLayer, BreakerRunning, BreakerStage, OneBreaker};
 use steadfast::classify::{ClassifyFn, IdempotentIf};
 use steadfast::deadline::{DeadlineLayer, DeadlineService};
-use steadfast::fallback::{FallbackLayer, FallbackService};
-use steadfast::retry::{RetryFuture, RetryLayer, RetryService};
+use steadfast::fallback::{
+    ByDefault, FallbackFuture, FallbackLayer, FallbackService, Or, OrFuture, Same, Secondary,
+    SecondaryFuture, Value, With, WithFuture,
+};
+use steadfast::retry::{RetryFuture, RetryLayer, RetryLayerBuilder, RetryService};
+use steadfast::stage::{Outcome, Single};
 use steadfast::telemetry::Event;
 use steadfast::{
-    Again, Backoff, Breaker, BreakerConfig, BreakerState, CallReport, ConfigError, Deadline,
-    DefaultClassify, Description, Error, ErrorKind, Health, Permit, Policy, PolicyBuilder, Reason,
-    Refusal, RefusalReason, Resilience, ResilienceLayer, RetryBudget, Scope, ServedBy, Stopped,
-    Verdict, Window, Work,
+    Again, Backoff, Breaker, BreakerConfig, BreakerSetting, BreakerState, CallReport, Capture,
+    ConfigError, Deadline, DefaultClassify, Description, Error, ErrorKind, FnService, Health,
+    Permit, Policy, PolicyBuilder, PolicyCall, Reason, Refusal, RefusalReason, Resilience,
+    ResilienceLayer, RetryBudget, Scope, Scoped, ServedBy, Stopped, Verdict, Window, Work,
 };
 use tower::{Service, ServiceExt};
 
@@ -68,6 +72,8 @@ impl<Kind> Service<()> for Inner<Kind> {
 type Shared = Inner<()>;
 type NotSync = Inner<Cell<()>>;
 type NotSend = Inner<Rc<()>>;
+type PlainFn = fn() -> Ready<Result<(), std::io::Error>>;
+type LocalFn = fn() -> Ready<Result<Rc<()>, std::io::Error>>;
 type Call<S> = <Resilience<S> as Service<()>>::Future;
 type PerAttempt = BreakerStage<AttemptStage<DefaultClassify>>;
 type Retry<S> = RetryService<S, PerAttempt>;
@@ -80,6 +86,7 @@ pin!(Description: Send Sync Unpin);
 pin!(Backoff: Send Sync Unpin Clone);
 pin!(RetryBudget: Send Sync Unpin Clone);
 pin!(BreakerConfig: Send Sync Unpin Clone);
+pin!(BreakerSetting: Send Sync Unpin Clone);
 pin!(Window: Send Sync Unpin Clone);
 
 // Handles.
@@ -116,8 +123,23 @@ pin!(ResilienceLayer: Send Sync Unpin Clone);
 pin!(AttemptLayer: Send Sync Unpin Clone);
 pin!(BreakerLayer: Send Sync Unpin Clone);
 pin!(RetryLayer: Send Sync Unpin Clone);
+pin!(RetryLayerBuilder: Send Sync Unpin Clone);
 pin!(DeadlineLayer: Send Sync Unpin Clone);
 pin!(FallbackLayer<fn()>: Send Sync Unpin Clone);
+pin!(ByDefault: Send Sync Unpin Copy);
+pin!(OneBreaker: Send Sync Unpin);
+pin!(AttemptStage<DefaultClassify>: Send Sync Unpin);
+pin!(PerAttempt: Send Sync Unpin);
+pin!(Single<Shared, AttemptStage<DefaultClassify>>: Send Sync Unpin);
+pin!(Outcome<()>: Send Sync Unpin);
+
+// Entries of a fallback.
+pin!(Value<()>: Send Sync Unpin Clone);
+pin!(With<fn()>: Send Sync Unpin Clone);
+pin!(Same: Send Sync Unpin Copy);
+pin!(Or<Value<()>, With<fn()>>: Send Sync Unpin Clone);
+pin!(Secondary<Shared>: Send Sync Unpin Clone);
+pin!(Secondary<NotSend>: !Send !Sync);
 
 // Services are what the inner service is.
 pin!(Resilience<Shared>: Send Sync Unpin Clone);
@@ -136,6 +158,18 @@ pin!(FallbackService<Resilience<NotSend>, fn()>: !Send !Sync);
 pin!(Call<Shared>: Send !Unpin);
 pin!(Call<NotSend>: !Send);
 pin!(RetryFuture<(), Shared, PerAttempt>: Send !Unpin);
+pin!(AttemptRunning<(), Shared, ()>: Send Sync);
+pin!(AttemptRunning<(), NotSend, ()>: !Send !Sync);
+pin!(BreakerRunning<(), ()>: Send Sync);
+pin!(PolicyCall<PlainFn, DefaultClassify>: Send !Unpin);
+pin!(PolicyCall<LocalFn, DefaultClassify>: !Send);
+pin!(FnService<fn()>: Send Sync Unpin);
+pin!(Capture<Ready<()>>: Send Sync Unpin);
+pin!(Scoped<Ready<()>>: Send Sync Unpin);
+pin!(WithFuture<Ready<()>>: Send Sync Unpin);
+pin!(OrFuture<Ready<()>, Ready<()>>: Send Sync Unpin);
+pin!(SecondaryFuture<Shared, ()>: Send);
+pin!(FallbackFuture<(), (), Call<Shared>, Value<()>, ByDefault>: Send);
 
 /// A service that cannot be cloned cannot be wrapped for use, but can be held.
 struct NotClone;
