@@ -1,4 +1,37 @@
-//! steadfast
+#![doc = include_str!("../README.md")]
+//!
+//! # The order, and why
+//!
+//! *Retry decides if, backoff how long, jitter when, the breaker whether at
+//! all, the fallback where else.* Each needs the others in one place only:
+//!
+//! - **The breaker inside the loop.** It is asked before every attempt and
+//!   hears of every attempt. Around the loop it counts a call of four attempts
+//!   as one failure, learns four times later, and the loop sleeps its way
+//!   through an outage that everyone else knows of.
+//! - **The attempt timeout inside the breaker.** A dependency that hangs is
+//!   then one that fails. Outside of it the breaker would see dropped calls,
+//!   which prove nothing.
+//! - **The deadline around the loop.** Attempts, waits and readiness share
+//!   what the caller has left; no wait begins towards an attempt that could not
+//!   be made any more.
+//! - **The fallback outermost.** Inside the loop it would answer each attempt,
+//!   and neither loop nor breaker would ever see a failure.
+//!
+//! # Nested stacks
+//!
+//! A service that calls a service that calls a service, each with a stack of
+//! four attempts, sends four requests and not sixty-four: the stack closest to
+//! the failure owns the retries, and its error, or a mark that it leaves in the
+//! scope of the task, tells the stacks further out that all has been tried. A
+//! stack with one attempt owns no retries; it leaves them to the next one out.
+//!
+//! # Memory and clocks
+//!
+//! The clock is tokio's `Instant`, so that `tokio::time::pause` drives
+//! breakers, budgets and deadlines in tests. All waits are rounded up to the
+//! timer's millisecond. A call that is dropped gives back what it holds; a
+//! panic in a service or a classifier passes through and harms no other call.
 
 pub mod attempt;
 pub mod breaker;

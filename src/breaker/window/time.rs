@@ -197,3 +197,23 @@ impl Slot {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_slot_keeps_the_rate() {
+        let window = TimeWindow::new(Duration::from_secs(10));
+        let number = window.number(window.offset(), 0);
+        window.add(number, true);
+        let slot = window.slot(number);
+        let tag = slot.counts.load(Ordering::Relaxed) >> 48 << 48;
+        let full = (1u64 << 24) - 1;
+        let counts = tag | (full / 2) << 24 | full;
+        slot.counts.store(counts, Ordering::Relaxed);
+        let counts = window.failure(window.offset(), 0).unwrap();
+        assert_eq!(counts.total, full / 2 + 1);
+        assert_eq!(counts.failures, full / 4 + 1);
+    }
+}

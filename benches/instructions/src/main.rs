@@ -1,0 +1,149 @@
+//! Runs one workload a given number of times, for an instruction counter to
+//! look at: `steadfast-instructions WORKLOAD CALLS`.
+//!
+//! Two runs that differ only in `CALLS` differ in instructions by exactly what
+//! the additional calls cost; start-up cancels out. The program itself counts
+//! allocations and prints the size of the call's future.
+//!
+//! The call is polled again in place after `Pending`, not handed back to the
+//! runtime: what is measured is the stack and its timer, not tokio's scheduler.
+
+mod counting;
+mod inner;
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use steadfast::{Backoff, BreakerConfig, Policy, RetryBudget, ServiceBuilderExt, Window};
+use tower::{Service, ServiceBuilder};
+
+use inner::Inner;
+
+const WORKLOADS: &str = "bare, bare-pending, ready, ready-after-failure, pending, refused, size";
+/// Calls made before anything is counted: first-use allocations (thread
+/// locals, the timer wheel) are not a cost per call.
+const WARM_UP: u64 = 64;
+
+fn main() {
+    let mut arguments = std::env::args().skip(1);
+    let workload = arguments.next().unwrap_or_else(|| usage());
+    let calls: u64 = match arguments.next().map(|n| n.parse()) {
+        Some(Ok(calls)) => calls,
+        None if workload == "size" => 0,
+        _ => usage(),
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .expect("a runtime");
+
+    match workload.as_str() {
+        "bare" => runtime.block_on(repeat(Inner::ready(), calls)),
+        "bare-pending" => runtime.block_on(repeat(Inner::pending_once(), calls)),
+        "ready" => {
+            let policy = policy();
+            runtime.block_on(repeat(stack(&policy, Inner::ready()), calls));
+        }
+        "ready-after-failure" => {
+            let policy = policy();
+            runtime.block_on(async {
+                fail(&policy, 1);
+                repeat(stack(&policy, Inner::ready()), calls).await;
+            });
+        }
+        "pending" => {
+            let policy = policy();
+            runtime.block_on(repeat(stack(&policy, Inner::pending_once()), calls));
+        }
+        "refused" => {
+            let policy = policy();
+            runtime.block_on(async {
+                fail(&policy, 20);
+                repeat(stack(&policy, Inner::out_of_reach()), calls).await;
+            });
+        }
+        "size" => runtime.block_on(async { print_sizes(&policy()) }),
+        _ => usage(),
+    }
+}
+
+fn usage() -> ! {
+    eprintln!("usage: steadfast-instructions WORKLOAD CALLS, with WORKLOAD one of {WORKLOADS}");
+    std::process::exit(2);
+}
+
+/// Everything switched on. The open time outlasts any run under an emulator.
+fn policy() -> Policy {
+    let hour = Duration::from_secs(3600);
+    Policy::builder("inventory")
+        .deadline(Duration::from_secs(30))
+        .attempt_timeout(Duration::from_secs(10))
+        .max_attempts(3)
+        .backoff(Backoff::full_jitter(
+            Duration::from_millis(100),
+            Duration::from_secs(20),
+        ))
+        .retry_budget(RetryBudget::ratio(0.1))
+        .breaker(
+            BreakerConfig::failure_rate(0.5)
+                .window(Window::time(Duration::from_secs(10)))
+                .min_calls(20)
+                .open_time(hour)
+                .max_open_time(hour),
+        )
+        .build()
+        .expect("a valid policy")
+}
+
+fn stack(
+    policy: &Policy,
+    inner: Inner,
+) -> impl Service<u64, Response = u64, Error = steadfast::Error> + Clone {
+    ServiceBuilder::new()
+        .resilience(policy.clone())
+        .service(inner)
+}
+
+/// Tells the breaker of failures without a call: no backoff is slept.
+fn fail(policy: &Policy, times: u32) {
+    let breaker = policy.breaker().expect("the policy has a breaker");
+    for _ in 0..times {
+        breaker.admit().expect("closed so far").failure();
+    }
+}
+
+async fn repeat<S: Service<u64>>(mut service: S, calls: u64) {
+    for request in 0..WARM_UP {
+        std::hint::black_box(once(&mut service, request).await);
+    }
+    let before = counting::allocations();
+    let mut answered = 0_u64;
+    for request in 0..calls {
+        let result = once(&mut service, std::hint::black_box(request)).await;
+        answered += u64::from(std::hint::black_box(result).is_ok());
+    }
+    let allocations = counting::allocations() - before;
+    println!("calls {calls} answered {answered} allocations {allocations}");
+}
+
+#[inline(never)]
+async fn once<S: Service<u64>>(service: &mut S, request: u64) -> Result<S::Response, S::Error> {
+    poll_fn(|cx| service.poll_ready(cx)).await?;
+    let mut call = pin!(service.call(request));
+    poll_fn(|cx| {
+        loop {
+            if let Poll::Ready(result) = call.as_mut().poll(cx) {
+                return Poll::Ready(result);
+            }
+        }
+    })
+    .await
+}
+
+fn print_sizes(policy: &Policy) {
+    let bare = size_of_val(&Inner::ready().call(0));
+    let stacked = size_of_val(&stack(policy, Inner::ready()).call(0));
+    println!("inner {bare} call {stacked}");
+}
