@@ -1,6 +1,11 @@
 //! The stack over the services that people put under it, inside the ones that
 //! they put around it, and nested in itself.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that unwraps in vain should fail"
+)]
+
 mod support;
 
 use std::cell::{Cell, RefCell};

@@ -1,9 +1,16 @@
 //! What is ambient: the deadline, the attempt's number, the overrides of one
 //! call, and the report of how it went.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that unwraps in vain should fail"
+)]
+
 mod support;
 
 use std::convert::Infallible;
+use std::future::poll_fn;
+use std::task::Poll;
 use std::time::Duration;
 
 use steadfast::{
@@ -186,7 +193,7 @@ async fn the_scope_is_read_at_the_call() {
     let t = Clock::start();
     let inner = Inner::always(Step::Hang);
     let mut client = stack(&five_seconds(), &inner);
-    let within = Deadline::after(secs(2.0)).scope(async { client.call("x") });
+    let within = Deadline::after(secs(2.0)).scope(poll_fn(|_| Poll::Ready(client.call("x"))));
     let call = within.await;
     assert_eq!(kind(&call.await), Some(ErrorKind::DeadlineExceeded));
     t.assert_now(2.0);
@@ -209,7 +216,8 @@ async fn of_both_scopes_the_shorter_wins() {
         let t = Clock::start();
         let inner = Inner::always(Step::Hang);
         let mut client = stack(&five_seconds(), &inner);
-        let within = Deadline::after(secs(at_call)).scope(async { client.call("x") });
+        let within =
+            Deadline::after(secs(at_call)).scope(poll_fn(|_| Poll::Ready(client.call("x"))));
         let call = within.await;
         let call = Deadline::after(secs(at_poll)).scope(call);
         assert_eq!(kind(&call.await), Some(ErrorKind::DeadlineExceeded));
@@ -349,9 +357,7 @@ async fn a_call_that_may_not_repeat_is_repeated_if_its_work_was_not_done() {
         let inner = Inner::always(Step::Err);
         let policy = bare()
             .max_attempts(3)
-            .classify(classify_fn(move |_: Result<&Text, &Source>| {
-                verdict.clone()
-            }))
+            .classify(classify_fn(move |_: Result<&Text, &Source>| verdict))
             .build()
             .unwrap();
         let client = ServiceBuilder::new()

@@ -1,6 +1,11 @@
 //! What is logged: transitions of the breaker above DEBUG, one event each;
 //! what concerns one request at DEBUG and never above.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that unwraps in vain should fail"
+)]
+
 mod support;
 
 use std::fmt::{Debug, Write};

@@ -1,5 +1,10 @@
 //! The fallback: what falls through, to whom, and whose answer stands.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that unwraps in vain should fail"
+)]
+
 mod support;
 
 use std::convert::Infallible;

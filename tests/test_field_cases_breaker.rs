@@ -2,6 +2,11 @@
 //! scenario with the right answer as a number. A test's name starts with the
 //! case's id; `N` is the number of calls that reached the inner service.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that unwraps in vain should fail"
+)]
+
 mod support;
 
 use std::sync::Arc;

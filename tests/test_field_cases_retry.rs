@@ -3,6 +3,11 @@
 //! number. A test's name starts with the case's id; `N` is the number of calls
 //! that reached the inner service.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that unwraps in vain should fail"
+)]
+
 mod support;
 
 use std::convert::Infallible;
@@ -366,7 +371,7 @@ async fn a29_every_attempt_gets_the_whole_body_once() {
         ServiceBuilder::new()
             .resilience(policy)
             .service(service_fn(move |mut body: Vec<u8>| {
-                let read: Vec<u8> = body.drain(..).collect();
+                let read = std::mem::take(&mut body);
                 let mut log = log.lock().unwrap();
                 log.push(read);
                 ready(if log.len() < 3 {

@@ -3,6 +3,11 @@
 //! measured in the benchmark package: counting allocations needs `unsafe`,
 //! which this crate forbids, tests included.)
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that unwraps in vain should fail"
+)]
+
 mod support;
 
 use std::sync::Arc;

@@ -1,6 +1,11 @@
 //! What holds whatever happens, about time, tokens and answers: promises 4 to
 //! 7 of the design.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that unwraps in vain should fail"
+)]
+
 mod support;
 
 use std::time::Duration;

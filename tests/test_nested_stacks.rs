@@ -1,5 +1,10 @@
 //! Stacks inside stacks: the layer closest to the failure owns the retries.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that unwraps in vain should fail"
+)]
+
 mod support;
 
 use std::convert::Infallible;
