@@ -1,6 +1,7 @@
 //! The classifiers for services about which nothing is known.
 
 use std::error::Error as StdError;
+use std::io;
 
 use tower::load_shed::error::Overloaded;
 use tower::timeout::error::Elapsed;
@@ -94,10 +95,21 @@ fn judge_error(error: &(dyn StdError + 'static)) -> Verdict {
 }
 
 /// The error and all its sources, outermost first.
+///
+/// `io::Error` does not name the error that it wraps as its source, but that
+/// error's source; so it is asked for what it wraps.
 pub(crate) fn chain<'a>(
     error: &'a (dyn StdError + 'static),
 ) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
-    std::iter::successors(Some(error), |&cause| cause.source())
+    std::iter::successors(Some(error), |&cause| {
+        let wrapped = cause
+            .downcast_ref::<io::Error>()
+            .and_then(io::Error::get_ref);
+        match wrapped {
+            Some(wrapped) => Some(wrapped as &(dyn StdError + 'static)),
+            None => cause.source(),
+        }
+    })
 }
 
 /// A classifier with its own answer to "may this be sent twice".
@@ -214,5 +226,33 @@ where
         result: Result<&Res, &(dyn StdError + Send + Sync + 'static)>,
     ) -> Verdict {
         (self.judge)(result)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::classify::verdict::Health;
+
+    #[test]
+    fn a_local_limit_is_found_however_deep_it_stands() {
+        let shed = || Overloaded::new();
+        for error in [
+            io::Error::other(shed()),
+            io::Error::other(io::Error::other(shed())),
+        ] {
+            let verdict = judge_error(&error);
+            assert_eq!(verdict.health(), Health::Neutral, "{error:?}");
+        }
+        assert_eq!(judge_error(&shed()).health(), Health::Neutral);
+        assert_eq!(
+            judge_error(&io::Error::other("broken")),
+            Verdict::transient()
+        );
+    }
+
+    #[test]
+    fn a_timeout_of_towers_got_no_answer() {
+        assert!(!judge_error(&io::Error::other(Elapsed::new())).answered());
     }
 }

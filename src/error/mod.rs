@@ -85,8 +85,8 @@ impl Error {
         }
     }
 
-    pub(crate) const fn refused(refusal: Refusal) -> Self {
-        let mut error = Self::new(ErrorKind::Refused, refusal.dependency());
+    pub(crate) const fn refused(refusal: Refusal, dependency: &'static str) -> Self {
+        let mut error = Self::new(ErrorKind::Refused, dependency);
         error.stopped = Some(Stopped::Breaker(refusal));
         error
     }

@@ -160,7 +160,7 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
             *this.request = this.shared.stage.copy(&request);
         }
         let started = this.shared.stage.start(this.running, request, now);
-        started.map_err(Error::refused)?;
+        started.map_err(|refusal| Error::refused(refusal, this.shared.dependency))?;
         this.frame.attempt = number;
         this.frame.given_up = false;
         *this.phase = Phase::Attempting;

@@ -96,7 +96,7 @@ where
         return RetryFuture::ended(error);
     }
     if let Err(refusal) = shared.stage.would_admit(&request, started) {
-        return RetryFuture::ended(Error::refused(refusal));
+        return RetryFuture::ended(Error::refused(refusal, shared.dependency));
     }
     frame.report_wanted = false;
     frame.given_up = false;
