@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use steadfast::{
-    Backoff, CallReport, DefaultClassify, Error, ErrorKind, Policy, ServiceBuilderExt, Stopped,
-    Verdict, classify::classify_fn,
+    Backoff, Breaker, CallReport, DefaultClassify, Error, ErrorKind, Policy, ServiceBuilderExt,
+    Stopped, Verdict, classify::classify_fn,
 };
 use support::*;
 use tower::buffer::Buffer;
@@ -424,6 +424,18 @@ async fn clones_of_a_policy_share_their_breaker_and_two_builds_do_not() {
         kind(&send(&stack(&other, &inner), "its own").await),
         Some(ErrorKind::Failed)
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn policies_may_share_one_breaker() {
+    let inner = Inner::always(Step::Err);
+    let breaker = Breaker::new("shared", bk()).unwrap();
+    let policy = |name| named(name).breaker(breaker.clone()).build().unwrap();
+    four_failures(&stack(&policy("a"), &inner)).await;
+    let error = send(&stack(&policy("b"), &inner), "x").await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Refused);
+    assert_eq!(error.dependency(), "b");
+    assert_eq!(error.refusal().unwrap().dependency(), "shared");
 }
 
 #[tokio::test(start_paused = true)]

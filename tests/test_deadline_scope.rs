@@ -338,6 +338,21 @@ async fn retries_can_be_switched_off_for_one_call() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn overrides_are_read_at_the_call_and_at_the_first_poll() {
+    let inner = Inner::always(Step::Err);
+    let mut client = stack(&bare().max_attempts(3).build().unwrap(), &inner);
+    let once = || Scope::current().no_retries();
+    let call = once()
+        .wrap(poll_fn(|_| Poll::Ready(client.call("x"))))
+        .await;
+    assert!(call.await.is_err());
+    assert_eq!(inner.calls(), 1);
+    let call = client.call("x");
+    assert!(once().wrap(call).await.is_err());
+    assert_eq!(inner.calls(), 2);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_call_that_may_not_repeat_is_sent_once_if_its_work_may_be_done() {
     let inner = Inner::always(Step::Err);
     let client = stack(&bare().max_attempts(3).build().unwrap(), &inner);
@@ -571,6 +586,25 @@ async fn without_a_call_there_is_no_report() {
     let (output, report) = CallReport::capture(async { 7 }).await;
     assert_eq!(output, 7);
     assert!(report.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stack_below_is_not_reported_in_place_of_a_call_that_was_dropped() {
+    let inner = Inner::always(Step::Err);
+    let below = stack(&named("below").build().unwrap(), &inner);
+    let policy = named("above")
+        .max_attempts(2)
+        .backoff(Backoff::fixed(secs(5.0)))
+        .build()
+        .unwrap();
+    let above = ServiceBuilder::new().resilience(policy).service(below);
+    let (_, report) = CallReport::capture(async {
+        let mut call = task::spawn(above.oneshot("x"));
+        assert_pending!(call.poll());
+    })
+    .await;
+    assert_eq!(inner.calls(), 1);
+    assert!(report.is_none(), "{report:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -9,6 +9,7 @@
 mod support;
 
 use std::fmt::{Debug, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use steadfast::{Backoff, BreakerConfig, Policy, ServiceBuilderExt, fallback};
@@ -244,6 +245,46 @@ async fn events_of_one_kind_have_the_same_fields_each_time() {
     assert!(!retries[0].is_empty());
     assert_eq!(retries[0], retries[1]);
     assert_eq!(retries[0], retries[2]);
+}
+
+/// Panics at every event above DEBUG, while it is told to.
+struct Panics(Arc<AtomicBool>);
+
+impl Subscriber for Panics {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.target().starts_with("steadfast") && *metadata.level() <= Level::INFO
+    }
+    fn new_span(&self, _: &span::Attributes<'_>) -> span::Id {
+        span::Id::from_u64(1)
+    }
+    fn record(&self, _: &span::Id, _: &span::Record<'_>) {}
+    fn record_follows_from(&self, _: &span::Id, _: &span::Id) {}
+    fn event(&self, _: &tracing::Event<'_>) {
+        assert!(!self.0.load(Ordering::Relaxed), "scripted panic");
+    }
+    fn enter(&self, _: &span::Id) {}
+    fn exit(&self, _: &span::Id) {}
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_of_whoever_listens_wedges_nothing() {
+    let panics = Arc::new(AtomicBool::new(false));
+    let _guard = tracing::subscriber::set_default(Panics(Arc::clone(&panics)));
+    let t = Clock::start();
+    let inner = Inner::script([Step::Err; 4], Step::Ok);
+    let client = stack(&with_breaker(), &inner);
+    four_failures(&client).await;
+
+    t.reach(10.0).await;
+    panics.store(true, Ordering::Relaxed);
+    let probe = tokio::spawn(send(&client, "told of as half-open")).await;
+    assert!(probe.unwrap_err().is_panic());
+    panics.store(false, Ordering::Relaxed);
+
+    // Well within the lease of a minute.
+    t.reach(20.002).await;
+    assert!(send(&client, "probe").await.is_ok());
+    assert!(send(&client, "closed").await.is_ok());
 }
 
 #[tokio::test(start_paused = true)]

@@ -324,6 +324,22 @@ async fn within_alone_cuts_a_primary_that_hangs() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn within_bounds_a_primary_that_waits_before_its_stack() {
+    let t = Clock::start();
+    let stack = primary(Step::Ok);
+    let slow = service_fn(move |request: Text| {
+        let stack = stack.clone();
+        async move {
+            tokio::time::sleep(secs(100.0)).await;
+            stack.oneshot(request).await
+        }
+    });
+    let layer = slow_fallback(1.0).within(secs(5.0)).reserve(secs(2.0));
+    let _ = slow.with(layer).oneshot("x").await;
+    assert!(t.now() < 5.01, "T={}", t.now());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_reserve_is_kept_from_the_primary() {
     let t = Clock::start();
     let layer = slow_fallback(1.0).within(secs(5.0)).reserve(secs(2.0));

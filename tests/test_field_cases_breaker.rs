@@ -12,12 +12,14 @@ mod support;
 use std::sync::Arc;
 
 use steadfast::{
-    Breaker, BreakerConfig, BreakerState, Error, ErrorKind, Policy, ServiceBuilderExt, Verdict,
-    Window, classify::classify_fn,
+    Breaker, BreakerConfig, BreakerState, Deadline, Error, ErrorKind, Policy, ServiceBuilderExt,
+    Verdict, Window, classify::classify_fn,
 };
 use support::*;
 use tokio::sync::{Barrier, Semaphore};
 use tokio_test::{assert_pending, task};
+use tower::limit::ConcurrencyLimit;
+use tower::load_shed::LoadShed;
 use tower::{Service, ServiceBuilder, ServiceExt, service_fn};
 
 fn policy_with(breaker: BreakerConfig) -> Policy {
@@ -189,6 +191,17 @@ async fn a03_readiness_from_before_the_trip_admits_nothing_after_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a03_a_call_made_before_the_trip_and_polled_after_it_is_refused() {
+    let inner = Inner::script([Step::Err; 4], Step::Ok);
+    let client = guarded(&inner);
+    let early = client.clone().call("made while closed");
+    four_failures(&client).await;
+
+    assert_refused(&early.await);
+    assert_eq!(inner.calls(), 4);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a03_an_idle_ready_clone_blocks_nobody_for_a_minute() {
     let t = Clock::start();
     let inner = Inner::script([Step::Err; 4], Step::Ok);
@@ -302,6 +315,51 @@ async fn a13_ten_neutral_answers_in_a_row_end_half_open() {
     let second = breaker.admit().unwrap();
     first.success();
     second.success();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a13_callers_who_leave_early_are_no_answers() {
+    // Neutral, because each probe had a tenth of its fair share of time. But
+    // the dependency has said nothing at all: ten of them prove nothing.
+    let t = Clock::start();
+    let inner = Inner::script([Step::Err; 4], Step::Hang);
+    let policy = bare()
+        .attempt_timeout(secs(10.0))
+        .breaker(bk())
+        .build()
+        .unwrap();
+    let client = stack(&policy, &inner);
+    four_failures(&client).await;
+    t.reach(10.0).await;
+    for probe in 1..=15 {
+        let call = Deadline::after(secs(1.0)).scope(send(&client, "x"));
+        assert_eq!(kind(&call.await), Some(ErrorKind::DeadlineExceeded));
+        let state = policy.breaker().unwrap().state();
+        assert_eq!(state, BreakerState::HalfOpen, "after probe {probe}");
+    }
+    assert_eq!(inner.calls(), 4 + 15);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a13_probes_shed_by_a_local_limit_are_no_answers() {
+    let t = Clock::start();
+    let inner = Inner::script([Step::Err; 4], Step::Hang);
+    let policy = policy_with(bk());
+    let limit = ConcurrencyLimit::new(inner.clone(), 1);
+    let shedding = LoadShed::new(limit.clone());
+    let client = ServiceBuilder::new()
+        .resilience(policy.clone())
+        .service(shedding);
+    four_failures(&client).await;
+    t.reach(10.0).await;
+    let mut hangs = task::spawn(limit.oneshot("holds the only permit"));
+    assert_pending!(hangs.poll());
+    for probe in 1..=15 {
+        let shed = send(&client, "x").await;
+        assert_eq!(kind(&shed), Some(ErrorKind::Failed));
+        let state = policy.breaker().unwrap().state();
+        assert_eq!(state, BreakerState::HalfOpen, "after probe {probe}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

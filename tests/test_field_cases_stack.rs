@@ -19,7 +19,7 @@ use steadfast::deadline::DeadlineLayer;
 use steadfast::fallback;
 use steadfast::retry::RetryLayer;
 use steadfast::{
-    Backoff, Breaker, BreakerConfig, ConfigError, ErrorKind, Policy, RetryBudget,
+    Backoff, Breaker, BreakerConfig, ConfigError, Deadline, ErrorKind, Policy, RetryBudget,
     ServiceBuilderExt, Window,
 };
 use support::*;
@@ -76,6 +76,29 @@ async fn a07_a_backend_that_is_never_ready_opens_the_breaker() {
     let polls = inner.polls();
     assert_refused(&send(&client, "fifth").await);
     assert_eq!((inner.calls(), inner.polls()), (0, polls));
+}
+
+/// Four callers with a deadline of `seconds` each, over a backend that hangs,
+/// with an attempt timeout of ten: whether the breaker opened.
+async fn opened_by_callers_who_wait(seconds: f64) -> bool {
+    let inner = Inner::always(Step::Hang);
+    let policy = bare()
+        .attempt_timeout(secs(10.0))
+        .breaker(bk())
+        .build()
+        .unwrap();
+    let client = stack(&policy, &inner);
+    for _ in 0..4 {
+        let call = Deadline::after(secs(seconds)).scope(send(&client, "x"));
+        assert_eq!(kind(&call.await), Some(ErrorKind::DeadlineExceeded));
+    }
+    policy.breaker().unwrap().would_admit().is_err()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a07_an_attempt_cut_by_the_deadline_counts_from_half_its_fair_share_on() {
+    assert!(!opened_by_callers_who_wait(4.9).await);
+    assert!(opened_by_callers_who_wait(5.0).await);
 }
 
 #[tokio::test(start_paused = true)]
@@ -243,6 +266,7 @@ fn a06_impossible_breaker_settings_are_refused() {
         ),
         ("probes 0", bk().probes(0)),
         ("successes 0", bk().successes(0)),
+        ("more successes than probes", bk().probes(1).successes(2)),
         ("consecutive 0", BreakerConfig::consecutive(0)),
         ("growth NaN", bk().growth(f64::NAN)),
         ("growth below 1", bk().growth(0.5)),
@@ -351,11 +375,36 @@ async fn a06_a_minimum_without_a_window_opens_at_the_minimum() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a06_the_default_breaker_opens_on_slow_traffic_that_only_fails() {
+    let inner = Inner::always(Step::Err);
+    let policy = Policy::builder("case").max_attempts(1).build().unwrap();
+    let client = stack(&policy, &inner);
+    for _ in 0..20 {
+        assert!(send(&client, "x").await.is_err());
+    }
+    assert_eq!(inner.calls(), 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a06_an_opening_balance_is_within_the_cap_or_refused() {
+    for budget in [
+        RetryBudget::ratio(0.1).cap(5.0),
+        RetryBudget::ratio(0.1).cap(5.0).opening_balance(20.0),
+    ] {
+        match bare().retry_budget(budget).build() {
+            Ok(policy) => assert!(policy.budget_balance().unwrap() <= 5.0),
+            refused => refused_at_build(refused, "opening balance above the cap"),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a06_an_open_time_of_zero_lets_no_crowd_through() {
     let inner = Inner::script([Step::Err; 4], Step::OkAfter(1.0));
-    // Refusing the setting would be as good.
-    let Ok(policy) = bare().breaker(bk().open_time(Duration::ZERO)).build() else {
-        return;
+    // Refusing the setting is as good.
+    let policy = match bare().breaker(bk().open_time(Duration::ZERO)).build() {
+        Ok(policy) => policy,
+        refused => return refused_at_build(refused, "open time 0"),
     };
     let client = stack(&policy, &inner);
     four_failures(&client).await;

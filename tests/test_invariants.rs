@@ -15,8 +15,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use steadfast::{
-    Backoff, Breaker, BreakerConfig, BreakerState, Error, ErrorKind, Permit, Policy, RetryBudget,
-    ServiceBuilderExt, Stopped, Verdict, Window, classify::classify_fn,
+    Backoff, Breaker, BreakerConfig, BreakerState, DefaultClassify, Error, ErrorKind, Permit,
+    Policy, RetryBudget, Scope, ServiceBuilderExt, Stopped, Verdict, Window, classify::classify_fn,
 };
 use support::*;
 use tokio::sync::Semaphore;
@@ -395,6 +395,64 @@ async fn a_panic_in_the_classifier_wedges_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_panic_of_the_rule_on_idempotency_wedges_nothing() {
+    let policy = bare()
+        .max_attempts(3)
+        .breaker(bk())
+        .retry_budget(budget(10.0))
+        .classify(DefaultClassify::new().idempotent_if(|request: &Text| {
+            assert_ne!(*request, "panics", "scripted panic");
+            true
+        }))
+        .build()
+        .unwrap();
+    let client = ServiceBuilder::new()
+        .resilience(policy.clone())
+        .service(Inner::always(Step::Ok));
+    let breaker = policy.breaker().unwrap();
+    for _ in 0..4 {
+        breaker.admit().unwrap().failure();
+    }
+    tokio::time::sleep(secs(10.0)).await;
+    let panicked = tokio::spawn(send(&client, "panics")).await;
+    assert!(panicked.unwrap_err().is_panic());
+    tokio::time::sleep(secs(10.002)).await;
+    assert!(send(&client, "probe").await.is_ok());
+    assert_eq!(policy.budget_balance(), Some(10.0));
+}
+
+/// Clones until told to panic.
+struct Fragile<'a>(&'a AtomicUsize);
+
+impl Clone for Fragile<'_> {
+    fn clone(&self) -> Self {
+        assert_eq!(self.0.load(Ordering::Relaxed), 0, "scripted panic");
+        Self(self.0)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_panic_of_a_requests_clone_wedges_nothing() {
+    static FRAGILE: AtomicUsize = AtomicUsize::new(1);
+    let policy = with_probe_and_budget();
+    let client = ServiceBuilder::new()
+        .resilience(policy.clone())
+        .service(service_fn(|_: Fragile<'static>| async {
+            Ok::<_, Fault>("ok")
+        }));
+    let breaker = policy.breaker().unwrap();
+    for _ in 0..4 {
+        breaker.admit().unwrap().failure();
+    }
+    tokio::time::sleep(secs(10.0)).await;
+    let panicked = tokio::spawn(client.clone().oneshot(Fragile(&FRAGILE))).await;
+    assert!(panicked.unwrap_err().is_panic());
+    tokio::time::sleep(secs(10.002)).await;
+    FRAGILE.store(0, Ordering::Relaxed);
+    assert!(client.oneshot(Fragile(&FRAGILE)).await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_panic_while_calls_share_a_concurrent_budget_wedges_nothing() {
     let inner = Inner::script([Step::Err, Step::Panic], Step::Err);
     let policy = bare()
@@ -407,6 +465,51 @@ async fn a_panic_while_calls_share_a_concurrent_budget_wedges_nothing() {
     assert!(panicked.unwrap_err().is_panic());
     let error = send(&client, "may retry").await.unwrap_err();
     assert_eq!(error.stopped(), Some(Stopped::AttemptsExhausted));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn tokens_are_conserved_on_several_threads() {
+    let requests = 400;
+    let policy = bare()
+        .max_attempts(4)
+        .retry_budget(
+            RetryBudget::ratio(0.0)
+                .cap(2_000.0)
+                .opening_balance(2_000.0)
+                .no_trickle(),
+        )
+        .build()
+        .unwrap();
+    let sends = Arc::new(AtomicUsize::new(0));
+    let firsts = Arc::new(AtomicUsize::new(0));
+    let (count, first) = (Arc::clone(&sends), Arc::clone(&firsts));
+    let client = ServiceBuilder::new()
+        .resilience(policy.clone())
+        .service(service_fn(move |id: u64| {
+            count.fetch_add(1, Ordering::Relaxed);
+            first.fetch_add(
+                usize::from(Scope::current().attempt() == 1),
+                Ordering::Relaxed,
+            );
+            async move {
+                for _ in 0..id % 7 {
+                    tokio::task::yield_now().await;
+                }
+                Err::<(), _>(Fault("again"))
+            }
+        }));
+    let tasks: Vec<_> = (0..requests)
+        .map(|id| (id, tokio::spawn(client.clone().oneshot(id))))
+        .collect();
+    for (id, task) in tasks {
+        if id % 3 == 0 {
+            task.abort();
+        }
+        let _ = task.await;
+    }
+    let retries = sends.load(Ordering::Relaxed) - firsts.load(Ordering::Relaxed);
+    assert!(retries > 600, "{retries}");
+    assert_eq!(policy.budget_balance(), Some(2_000.0 - retries as f64));
 }
 
 // ---- 9. No timer on the happy path -------------------------------------------

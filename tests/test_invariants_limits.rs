@@ -179,6 +179,42 @@ async fn a_hint_above_the_largest_honoured_ends_the_call_and_is_told() {
     assert_eq!(error.retry_after(), Some(secs(61.0)));
 }
 
+/// A breaker that fails for ever with a hint of a minute, and may honour up to
+/// `longest`: when it admits the next probe.
+async fn open_until(longest: f64) -> f64 {
+    let t = Clock::start();
+    let inner = Inner::always(Step::Err);
+    let policy = bare()
+        .breaker(bk().max_hint_open(secs(longest)))
+        .classify(classify_fn(|_: Result<&Text, &Source>| {
+            Verdict::overloaded(Some(secs(60.0)))
+        }))
+        .build()
+        .unwrap();
+    let client = ServiceBuilder::new()
+        .resilience(policy)
+        .service(inner.clone());
+    four_failures(&client).await;
+    while inner.calls() == 4 {
+        tokio::time::sleep(secs(0.5)).await;
+        assert!(send(&client, "x").await.is_err());
+    }
+    t.now()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_breaker_stays_open_for_as_long_as_the_dependency_asked() {
+    let close = |time: f64, expected: f64| (expected..expected + 0.6).contains(&time);
+    let (asked, capped, own) = (
+        open_until(300.0).await,
+        open_until(20.0).await,
+        open_until(5.0).await,
+    );
+    assert!(close(asked, 60.0), "{asked}");
+    assert!(close(capped, 20.0), "{capped}");
+    assert!(close(own, 10.0), "{own}");
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_attempt_without_an_answer_costs_twice() {
     for (step, sends, balance) in [(Step::Err, 5, 0.0), (Step::Hang, 3, 0.0)] {
@@ -352,6 +388,30 @@ async fn the_dependencys_last_error_stays_when_the_breaker_refuses_after_the_bac
     assert_eq!(error.attempts(), 1);
     assert!(error.verdict().is_some());
     assert!(error.retry_after().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_refusal_after_the_backoff_names_the_last_answers_reason() {
+    let t = Clock::start();
+    let policy = bare()
+        .max_attempts(2)
+        .backoff(Backoff::fixed(secs(5.0)))
+        .breaker(plain(BreakerConfig::consecutive(2)).open_time(secs(60.0)))
+        .classify(classify_fn(|_: Result<&Text, &Source>| {
+            Verdict::transient().because(503)
+        }))
+        .build()
+        .unwrap();
+    let client = ServiceBuilder::new()
+        .resilience(policy.clone())
+        .service(Inner::always(Step::Say("503")));
+    let sleeper = tokio::spawn(send(&client, "sleeps"));
+    t.reach(1.0).await;
+    policy.breaker().unwrap().admit().unwrap().failure();
+    let error = sleeper.await.unwrap().unwrap_err();
+    assert_eq!(error.attempts(), 1);
+    assert_eq!(error.verdict().unwrap().reason(), 503.into());
+    assert!(error.to_string().contains("503"), "{error}");
 }
 
 #[tokio::test(start_paused = true)]
