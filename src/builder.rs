@@ -36,7 +36,7 @@ mod sealed {
 /// Inside the retry loop it does not compile; there it would answer each
 /// attempt, and the loop would never see a failure:
 ///
-/// ```compile_fail,E0277
+/// ```compile_fail,E0599
 /// # use steadfast::{ServiceBuilderExt, attempt::AttemptLayer, fallback, retry::RetryLayer};
 /// # use tower::{Service, ServiceBuilder};
 /// # let inner = tower::service_fn(|_: ()| async { Ok::<_, std::io::Error>(1) });

@@ -26,7 +26,7 @@ use crate::stage::{InnerService, Single};
 ///     .service(inner);
 /// ```
 ///
-/// ```compile_fail,E0277
+/// ```compile_fail,E0599
 /// # use steadfast::{attempt::AttemptLayer, breaker::BreakerLayer, retry::RetryLayer, Breaker, BreakerConfig};
 /// # use tower::ServiceBuilder;
 /// # let breaker = Breaker::new("inventory", BreakerConfig::default()).unwrap();

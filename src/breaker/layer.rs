@@ -27,7 +27,7 @@ use crate::stage::{Single, SingleAttempt};
 ///
 /// Around a retry loop:
 ///
-/// ```compile_fail,E0277
+/// ```compile_fail,E0599
 /// # use steadfast::{attempt::AttemptLayer, breaker::BreakerLayer, retry::RetryLayer, Breaker, BreakerConfig};
 /// # use tower::ServiceBuilder;
 /// # let inner = tower::service_fn(|_: ()| async { Ok::<_, std::io::Error>(()) });

@@ -46,7 +46,7 @@ pub(crate) trait Within<Req>: Service<Req, Error = Error> {
 /// # let _ = service.call(());
 /// ```
 ///
-/// ```compile_fail,E0277
+/// ```compile_fail,E0599
 /// # use std::time::Duration;
 /// # use steadfast::{attempt::AttemptLayer, deadline::DeadlineLayer, retry::RetryLayer};
 /// # use tower::{Service, ServiceBuilder};
