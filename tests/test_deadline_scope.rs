@@ -297,6 +297,19 @@ async fn the_attempts_number_is_in_scope() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_scope_made_elsewhere_does_not_hide_the_attempt_it_is_polled_in() {
+    let work = Deadline::after(secs(60.0)).scope(async { Scope::current().attempt() });
+    let work = std::sync::Mutex::new(Some(work));
+    let client = ServiceBuilder::new()
+        .resilience(five_seconds())
+        .service(service_fn(|()| {
+            let work = work.lock().unwrap().take();
+            async { Ok::<_, Infallible>(work.expect("one call").await) }
+        }));
+    assert_eq!(client.oneshot(()).await.unwrap(), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_nested_stack_counts_its_own_attempts() {
     let policy = |name| named(name).max_attempts(2).build().unwrap();
     let seen = std::sync::Mutex::new(Vec::new());
