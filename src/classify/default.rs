@@ -88,7 +88,9 @@ impl<Req: Clone, Res> Classify<Req, Res> for DefaultClassify {
 fn judge_error(error: &(dyn StdError + 'static)) -> Verdict {
     for cause in chain(error) {
         if cause.is::<Overloaded>() {
-            return Verdict::throttled(None).because("shed by a local limit");
+            return Verdict::throttled(None)
+                .because("shed by a local limit")
+                .locally();
         }
         if cause.is::<Elapsed>() || cause.is::<tokio::time::error::Elapsed>() {
             return Verdict::ambiguous().because("timed out below");

@@ -105,6 +105,7 @@ pub struct Verdict {
     health: Health,
     work: Work,
     answered: bool,
+    local: bool,
 }
 
 impl Verdict {
@@ -116,6 +117,7 @@ impl Verdict {
             health,
             work,
             answered: true,
+            local: false,
         }
     }
 
@@ -184,7 +186,7 @@ impl Verdict {
     #[must_use]
     pub const fn refused_below() -> Self {
         let (again, health) = (Again::Never, Health::Neutral);
-        Self::new(again, health, Work::Unknown, "refused or given up below")
+        Self::new(again, health, Work::Unknown, "refused or given up below").locally()
     }
 
     /// Gives the reason that errors and events show.
@@ -211,6 +213,17 @@ impl Verdict {
     pub const fn no_evidence(mut self) -> Self {
         self.health = Health::Neutral;
         self
+    }
+
+    /// Says that the dependency was never asked.
+    pub(crate) const fn locally(mut self) -> Self {
+        self.local = true;
+        self
+    }
+
+    /// Whether the dependency itself said anything.
+    pub(crate) const fn is_answer(&self) -> bool {
+        self.answered && !self.local
     }
 
     pub(crate) const fn unanswered(mut self) -> Self {

@@ -338,9 +338,9 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
         if matches!(phase, Phase::Fresh | Phase::Done) {
             return;
         }
-        if phase == Phase::Attempting {
-            this.shared.stage.abandon(this.running);
-        }
+        // In every phase: a classifier that panics between admission and the
+        // attempt's start leaves a permit behind too.
+        this.shared.stage.abandon(this.running);
         if let Some(budget) = &this.shared.budget {
             match this.charge.take() {
                 Some(charge) if phase == Phase::Attempting => budget.settle(charge),
