@@ -90,7 +90,7 @@ fn judge_error(error: &(dyn StdError + 'static)) -> Verdict {
         if cause.is::<Overloaded>() {
             return Verdict::throttled(None)
                 .because("shed by a local limit")
-                .locally();
+                .not_asked();
         }
         if cause.is::<Elapsed>() || cause.is::<tokio::time::error::Elapsed>() {
             return Verdict::ambiguous().because("timed out below");
