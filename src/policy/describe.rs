@@ -4,7 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use super::Policy;
-use crate::breaker::config::{PARTS, Rules, WindowKind};
+use crate::breaker::config::WindowKind;
+use crate::breaker::rules::{PARTS, Rules};
 use crate::retry::RetrySettings;
 use crate::retry::budget::{Budget, Terms};
 
@@ -117,7 +118,7 @@ pub(super) fn describe<C>(policy: &Policy<C>) -> Description {
         deadline,
         most_sends: settings.max_attempts,
         budget: policy.shared.budget.as_ref().map(Budget::terms),
-        breaker: policy.breaker().map(|breaker| *breaker.core().rules()),
+        breaker: policy.breaker().map(|breaker| breaker.core().rules()),
         warnings: Vec::new(),
     };
     description.warnings = warnings(&description, settings, timeout);
