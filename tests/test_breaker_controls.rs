@@ -1,5 +1,10 @@
 //! The breaker's recovery, its other rules, and the hands on it.
 
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that unwraps in vain should fail"
+)]
+
 use std::future::pending;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
