@@ -1,0 +1,116 @@
+//! An outage, told by its figures: what retries do to a dependency that is down, what a breaker in
+//! the wrong and in the right place does, and what callers get. All through the real stack, most of
+//! it on a paused clock, with the published figures beside ours.
+//!
+//! ```text
+//! cargo run --release --example outage
+//! cargo run --release --example outage -- --help
+//! ```
+//!
+//! Ends with 1 when a figure with published inputs leaves its band, and with 2 when the command
+//! line makes no sense.
+
+pub(crate) mod amplification;
+pub(crate) mod cli;
+mod clock;
+mod dependency;
+pub(crate) mod eval_jobs;
+pub(crate) mod fixture;
+pub(crate) mod inputs;
+pub(crate) mod live;
+mod mean;
+mod parts;
+mod progress;
+mod random;
+pub(crate) mod report;
+pub(crate) mod scenario;
+mod scripted;
+pub(crate) mod ten_second_outage;
+
+use std::io::{self, IsTerminal, Write};
+use std::process::ExitCode;
+
+use self::cli::{Chosen, Command, Options};
+use self::progress::Progress;
+
+fn main() -> ExitCode {
+    let arguments = std::env::args().skip(1);
+    match run(arguments, &mut io::stdout().lock(), &mut io::stderr()) {
+        Ok(code) => code.into(),
+        // Nobody reads any more; there is nobody left to tell either.
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+/// The whole program: figures go to `out`, complaints to `err`; the exit code.
+///
+/// # Errors
+///
+/// When `out` or `err` cannot be written.
+pub(crate) fn run(
+    arguments: impl IntoIterator<Item = String>,
+    out: &mut impl Write,
+    err: &mut impl Write,
+) -> io::Result<u8> {
+    match cli::parse(arguments) {
+        Ok(Command::Run(options)) => tell(options, out, err),
+        Ok(Command::Help(text)) => {
+            write!(out, "{text}")?;
+            Ok(0)
+        }
+        Err(complaint) => {
+            writeln!(err, "{}", complaint.trim_end())?;
+            Ok(2)
+        }
+    }
+}
+
+/// Runs what was chosen and tells the figures.
+///
+/// # Errors
+///
+/// When `out` or `err` cannot be written.
+pub(crate) fn tell(options: Options, out: &mut impl Write, err: &mut impl Write) -> io::Result<u8> {
+    let mut json = serde_json::Map::new();
+    json.insert("seed".to_owned(), options.seed.into());
+    let mut complaints = Vec::new();
+    for Chosen {
+        scenario,
+        as_published,
+    } in options.scenarios
+    {
+        let name = scenario.name();
+        // A program that reads the JSON wants no chatter, a person who waits for it does.
+        let watched = !options.json || io::stderr().is_terminal();
+        let progress = watched.then(|| Progress::of(name));
+        let report = scenario.run(options.seed);
+        drop(progress);
+        let report = match report {
+            Ok(report) => report,
+            Err(error) => {
+                complaints.push(format!("{name} came to no figures: {error}"));
+                continue;
+            }
+        };
+        if as_published {
+            complaints.extend(report.bands.iter().filter_map(report::Band::broken));
+        }
+        if !options.json {
+            writeln!(out, "{name}: {}\n", scenario.summary())?;
+            write!(
+                out,
+                "{}\n{}\n",
+                report.table,
+                report::wrapped(&report.meaning)
+            )?;
+        }
+        json.insert(name.to_owned(), report.json);
+    }
+    if options.json {
+        writeln!(out, "{}", serde_json::Value::Object(json))?;
+    }
+    for complaint in &complaints {
+        writeln!(err, "{complaint}")?;
+    }
+    Ok(u8::from(!complaints.is_empty()))
+}

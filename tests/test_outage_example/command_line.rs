@@ -1,0 +1,319 @@
+//! Options, keys, JSON, tables and exit codes.
+
+use serde_json::Value;
+use tower::BoxError;
+
+use super::outage;
+use super::outage::cli::{Chosen, Options};
+use super::outage::inputs::Input;
+use super::outage::report::{Band, Report, Table};
+use super::outage::scenario::Scenario;
+
+/// Exit code, stdout and stderr of the program with these arguments.
+fn program(arguments: &str) -> (u8, String, String) {
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let arguments = arguments.split_whitespace().map(str::to_owned);
+    let code = outage::run(arguments, &mut out, &mut err).expect("memory takes it all");
+    (
+        code,
+        String::from_utf8(out).expect("text"),
+        String::from_utf8(err).expect("text"),
+    )
+}
+
+fn keys(value: &Value) -> Vec<&str> {
+    value
+        .as_object()
+        .expect("an object")
+        .keys()
+        .map(String::as_str)
+        .collect()
+}
+
+const QUICK: &str = "--set amplification.precision=0.2 --set amplification.requests=500 \
+     --set live.warm_up=0.1 --set live.outage=0.3 --set live.open_time=0.1";
+
+#[test]
+fn json_is_one_object_with_a_key_for_each_scenario_that_ran() {
+    let (code, out, err) = program(&format!("--json --seed 9 {QUICK}"));
+    assert_eq!((code, err.as_str()), (0, ""));
+    let json: Value = serde_json::from_str(&out).unwrap();
+    let scenarios = [
+        "amplification",
+        "ten_second_outage",
+        "eval_jobs",
+        "fixture",
+        "live",
+    ];
+    assert_eq!(keys(&json)[0], "seed");
+    assert_eq!(keys(&json)[1..], scenarios);
+    assert_eq!(json["seed"], 9);
+    let row = [
+        "f",
+        "retries",
+        "expected",
+        "measured",
+        "nested_steadfast",
+        "nested_max",
+    ];
+    for measured in json["amplification"].as_array().unwrap() {
+        assert_eq!(keys(measured), row);
+    }
+    assert_eq!(
+        keys(&json["ten_second_outage"]),
+        [
+            "no_breaker",
+            "around_loop_sequential",
+            "around_loop_concurrent",
+            "per_attempt",
+            "refusal_micros_real_time",
+        ]
+    );
+    let eval_jobs = &json["eval_jobs"];
+    assert_eq!(
+        keys(eval_jobs),
+        ["without", "with", "recovery_peak_per_second"]
+    );
+    for counts in [&eval_jobs["without"], &eval_jobs["with"]] {
+        assert_eq!(
+            keys(counts),
+            ["failed_sends", "successes", "given_up", "refusals"]
+        );
+    }
+    assert_eq!(
+        keys(&eval_jobs["recovery_peak_per_second"]),
+        ["lockstep", "jittered"]
+    );
+    assert_eq!(keys(&json["fixture"]), ["open_until_seconds", "probes"]);
+    assert_eq!(
+        keys(&json["live"]),
+        [
+            "sends_during_outage",
+            "refused",
+            "served_by_fallback",
+            "slowest_refusal_micros",
+            "recovered_after_ms",
+        ]
+    );
+    assert!(!out.contains("null"), "{out}");
+}
+
+#[test]
+fn one_scenario_alone_leaves_the_other_keys_out() {
+    let (code, out, _) = program("--scenario fixture --json --set threshold=4");
+    assert_eq!(code, 0);
+    let json: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(keys(&json), ["seed", "fixture"]);
+    assert_eq!(json["fixture"]["open_until_seconds"], 33.0);
+}
+
+#[test]
+fn a_changed_input_changes_the_figure_and_takes_its_band_and_reference_away() {
+    let (code, out, err) =
+        program("--scenario=ten_second_outage --set=ten_second_outage.threshold=9");
+    assert_eq!((code, err.as_str()), (0, ""));
+    assert!(!out.contains("3,890  "), "{out}");
+    let line = out
+        .lines()
+        .find(|line| line.contains("before every attempt"))
+        .unwrap();
+    assert_eq!(
+        line.split_whitespace().rev().take(2).collect::<Vec<_>>(),
+        ["10", "-"]
+    );
+}
+
+#[test]
+fn tables_and_sentences_fit_a_hundred_columns() {
+    let (_, out, _) = program(QUICK);
+    assert!(out.contains("8,270"), "{out}");
+    for line in out.lines() {
+        assert!(line.chars().count() <= 100, "{line}");
+    }
+    let (code, help, _) = program("--help");
+    assert_eq!(code, 0);
+    for line in help.lines() {
+        assert!(line.chars().count() <= 100, "{line}");
+    }
+    for key in [
+        "park_jitter=1",
+        "retries=3,3,3/2,3,3",
+        "backoff=1,2",
+        "open_time=0.35",
+    ] {
+        assert!(help.contains(key), "{key}: {help}");
+    }
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_with_a_list_of_what_does() {
+    for (arguments, complaints) in [
+        (
+            "--jsn",
+            &[
+                "unknown option --jsn",
+                "--json",
+                "--scenario",
+                "--set",
+                "--seed",
+            ][..],
+        ),
+        ("fixture", &["unknown option fixture"]),
+        ("--json=yes", &["unknown option --json=yes"]),
+        ("--scenario", &["--scenario needs a value"]),
+        (
+            "--scenario nightfall",
+            &["unknown scenario nightfall", "fixture", "eval_jobs", "live"],
+        ),
+        ("--seed many", &["--seed many", "whole number"]),
+        ("--set threshold", &["--set threshold", "KEY=VALUE"]),
+        (
+            "--set threshold=3",
+            &["ambiguous", "fixture.threshold", "eval_jobs.threshold"],
+        ),
+        (
+            "--set thresh=3",
+            &["unknown key thresh", "fixture.threshold", "amplification.f"],
+        ),
+        (
+            "--scenario fixture --set rate=3",
+            &["unknown key rate", "fixture.cooldown"],
+        ),
+        (
+            "--set fixture.rate=3",
+            &["unknown key fixture.rate", "live.rate"],
+        ),
+        (
+            "--set fixture.threshold=0",
+            &["fixture.threshold=0", "one or above"],
+        ),
+        (
+            "--set cooldown=3 --scenario fixture --set threshold=x",
+            &["fixture.threshold=x"],
+        ),
+        (
+            "--set fixture.cooldown=0",
+            &["fixture.cooldown=0", "above zero"],
+        ),
+        (
+            "--set fixture.cooldown=0.0001",
+            &["fixture.cooldown=0.0001", "milliseconds"],
+        ),
+        ("--set fixture.cooldown=-1", &["fixture.cooldown=-1"]),
+        ("--set live.rate=5000", &["live.rate=5000", "10 to 1000"]),
+        ("--set eval_jobs.rate=nan", &["eval_jobs.rate=nan"]),
+        (
+            "--set eval_jobs.rate=0",
+            &["eval_jobs.rate=0", "above zero"],
+        ),
+        (
+            "--set ten_second_outage.rate=1e9",
+            &["ten_second_outage.rate=1000000000", "at most"],
+        ),
+        (
+            "--set amplification.f=0.5,1.5",
+            &["amplification.f=1.5", "at most 1"],
+        ),
+        (
+            "--set amplification.retries=3,a",
+            &["amplification.retries=3,a"],
+        ),
+        (
+            "--set amplification.retries=99,99,99",
+            &["amplification.retries=99,99,99"],
+        ),
+        (
+            "--set amplification.precision=0",
+            &["amplification.precision=0"],
+        ),
+        ("--set eval_jobs.backoff=1,,2", &["eval_jobs.backoff=1,,2"]),
+    ] {
+        let (code, out, err) = program(arguments);
+        assert_eq!((code, out.as_str()), (2, ""), "{arguments}");
+        for complaint in complaints {
+            assert!(err.contains(complaint), "{arguments}: {err}");
+        }
+    }
+}
+
+#[test]
+fn a_figure_outside_its_band_is_named() {
+    assert_eq!(Band::new("a.b", 3.0, 2.0..=3.0).broken(), None);
+    let broken = Band::new("a.b", 3.5, 2.0..=3.0).broken().unwrap();
+    assert_eq!(broken, "a.b is 3.5, expected 2 to 3");
+    assert_eq!(
+        Band::exactly("a.b", 3.5, 2.0).broken().unwrap(),
+        "a.b is 3.5, expected 2"
+    );
+    assert!(Band::new("a.b", f64::NAN, 0.0..=1.0).broken().is_some());
+}
+
+/// A scenario with one figure, which is no longer what it was, or with none.
+struct Astray {
+    comes_to_figures: bool,
+}
+
+impl Scenario for Astray {
+    fn name(&self) -> &'static str {
+        "astray"
+    }
+
+    fn summary(&self) -> &'static str {
+        "a figure that has moved"
+    }
+
+    fn inputs(&mut self) -> Vec<Input<'_>> {
+        Vec::new()
+    }
+
+    fn check(&self) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn run(&self, _seed: u64) -> Result<Report, BoxError> {
+        if !self.comes_to_figures {
+            return Err("the ground is wet".into());
+        }
+        Ok(Report {
+            table: Table::new(["figure"]).render(),
+            meaning: String::from("It has moved."),
+            json: Value::from(7),
+            bands: vec![Band::exactly("astray.figure", 7.0, 6.0)],
+        })
+    }
+}
+
+/// Exit code, stdout and stderr of a run of [`Astray`].
+fn astray(comes_to_figures: bool, as_published: bool) -> (u8, String, String) {
+    let chosen = Chosen {
+        scenario: Box::new(Astray { comes_to_figures }),
+        as_published,
+    };
+    let options = Options {
+        scenarios: vec![chosen],
+        seed: 1,
+        json: true,
+    };
+    let (mut out, mut err) = (Vec::new(), Vec::new());
+    let code = outage::tell(options, &mut out, &mut err).expect("memory takes it all");
+    let text = |bytes| String::from_utf8(bytes).expect("text");
+    (code, text(out), text(err))
+}
+
+#[test]
+fn a_figure_that_leaves_its_band_ends_the_program_with_one() {
+    let (code, out, err) = astray(true, true);
+    assert_eq!(code, 1);
+    assert_eq!(out, "{\"seed\":1,\"astray\":7}\n");
+    assert_eq!(err, "astray.figure is 7, expected 6\n");
+    let (code, _, err) = astray(true, false);
+    assert_eq!((code, err.as_str()), (0, ""));
+}
+
+#[test]
+fn a_scenario_without_figures_is_named_and_has_no_key() {
+    let (code, out, err) = astray(false, false);
+    assert_eq!(code, 1);
+    assert_eq!(out, "{\"seed\":1}\n");
+    assert_eq!(err, "astray came to no figures: the ground is wet\n");
+}
