@@ -360,6 +360,7 @@ pub fn plain(config: BreakerConfig) -> BreakerConfig {
     config
         .open_time(secs(10.0))
         .growth(1.0)
+        .no_ramp()
         .open_jitter(0.0)
         .probes(1)
         .successes(1)
