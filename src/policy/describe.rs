@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::Policy;
+use crate::breaker::BreakerSettings;
 use crate::breaker::config::WindowKind;
 use crate::breaker::rules::{PARTS, Rules};
 use crate::retry::RetrySettings;
@@ -102,7 +103,7 @@ fn failures_to_open(rules: &Rules) -> Option<u32> {
         .min()
 }
 
-pub(super) fn describe<C>(policy: &Policy<C>) -> Description {
+pub(super) fn describe<C, B: BreakerSettings>(policy: &Policy<C, B>) -> Description {
     let settings = &policy.shared.settings;
     let timeout = policy.shared.stage.attempt.timeout();
     let deadline = policy.total;
@@ -118,7 +119,7 @@ pub(super) fn describe<C>(policy: &Policy<C>) -> Description {
         deadline,
         most_sends: settings.max_attempts,
         budget: policy.shared.budget.as_ref().map(Budget::terms),
-        breaker: policy.breaker().map(|breaker| breaker.core().rules()),
+        breaker: policy.shared.stage.breakers.rules(),
         warnings: Vec::new(),
     };
     description.warnings = warnings(&description, settings, timeout);
