@@ -198,6 +198,15 @@ fn warnings(
             longest_waits(settings)
         ));
     }
+    if let Some(failures) = description.failures_to_open()
+        && failures <= settings.max_attempts
+    {
+        warnings.push(format!(
+            "{failures} failures open the breaker and one call may make {} attempts: a single \
+             request that always fails closes the door for everybody",
+            settings.max_attempts
+        ));
+    }
     if description.budget.is_none() && settings.max_attempts > 1 {
         warnings.push(format!(
             "no retry budget: while everything fails, every call is sent {} times",
