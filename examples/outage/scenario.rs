@@ -8,6 +8,7 @@ use super::amplification::Amplification;
 use super::eval_jobs::EvalJobs;
 use super::fixture::Fixture;
 use super::inputs::Input;
+use super::latency::Latency;
 use super::live::Live;
 use super::report::Report;
 use super::ten_second_outage::TenSecondOutage;
@@ -45,6 +46,7 @@ pub(crate) fn all() -> Vec<Box<dyn Scenario>> {
         Box::new(TenSecondOutage::default()),
         Box::new(EvalJobs::default()),
         Box::new(Fixture::default()),
+        Box::new(Latency::default()),
         Box::new(Live::default()),
     ]
 }
