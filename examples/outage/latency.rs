@@ -154,6 +154,7 @@ impl Latency {
                 BreakerConfig::failure_rate(self.threshold)
                     .window(Window::time(Duration::from_secs(10)))
                     .min_calls(20)
+                    .growth(1.0)
                     .open_jitter(0.0),
             )
             .build()?;
@@ -337,13 +338,13 @@ impl Scenario for Latency {
         Ok(Report {
             table: self.table(published, &figures),
             meaning: format!(
-                "The loop is plain lines: it tells nobody what it has found out, so in the end every \
-                 caller is answered, and one in {:.0} has left by then. The stack has the same \
-                 attempts and windows of backoff; its breaker lets most requests go to the secondary \
-                 at once, and the caller's deadline ends whatever nobody waits for. When a rejection \
-                 makes the next one likelier ({} % end as the attempt before), the full path is taken \
-                 by {:.1} % instead of {:.1} %.",
-                1.0 / (1.0 - retry_only.in_time),
+                "The loop is plain lines: it tells nobody what it has found out, so every caller is \
+                 answered in the end, {:.1} % of them after they have left. When a rejection makes \
+                 the next one likelier ({:.0} % of the attempts end as the one before), {:.1} % take \
+                 the full path instead of {:.1} %. The stack has the same attempts and windows of \
+                 backoff: its breaker sends most requests to the secondary at once (which must be \
+                 sized for them), and the caller's deadline ends what nobody waits for.",
+                (1.0 - retry_only.in_time) * 100.0,
                 self.correlation * 100.0,
                 retry_only_correlated.by_secondary * 100.0,
                 retry_only.by_secondary * 100.0,

@@ -11,12 +11,14 @@
 //! line makes no sense.
 
 pub(crate) mod amplification;
+pub(crate) mod blips;
 pub(crate) mod cli;
 mod clock;
 mod dependency;
 pub(crate) mod eval_jobs;
 pub(crate) mod fixture;
 pub(crate) mod inputs;
+pub(crate) mod jitter;
 pub(crate) mod latency;
 pub(crate) mod live;
 mod mean;
@@ -27,6 +29,7 @@ mod random;
 pub(crate) mod report;
 pub(crate) mod scenario;
 mod scripted;
+pub(crate) mod slots;
 pub(crate) mod ten_second_outage;
 
 use std::io::{self, IsTerminal, Write};

@@ -2,7 +2,7 @@
 //! a library: a loop of retries and a second provider.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use rand::RngExt;
@@ -150,7 +150,8 @@ impl Drop for UnderWay<'_> {
     }
 }
 
-fn locked(state: &Mutex<State>) -> std::sync::MutexGuard<'_, State> {
+/// The lock's content, whoever panicked while holding it.
+pub(crate) fn locked<T>(state: &Mutex<T>) -> MutexGuard<'_, T> {
     state.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
