@@ -142,7 +142,7 @@ impl Latency {
     }
 
     /// The stack: the same attempts and the same windows of backoff, but jittered, below a breaker
-    /// and within the time that the caller has.
+    /// and within the time that the caller has, which is in scope around each call.
     async fn steadfast(&self, seed: u64, manners: Manners) -> Result<Run, BoxError> {
         let providers = Providers::new(self, seed, manners);
         let policy = Policy::builder("primary")
@@ -161,7 +161,6 @@ impl Latency {
         let stack = ServiceBuilder::new()
             .layer(
                 FallbackLayer::new(fallback::service(providers.secondary.service()))
-                    .within(self.caller_leaves)
                     .reserve(self.reserve),
             )
             .resilience(policy)
