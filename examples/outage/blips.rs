@@ -255,7 +255,7 @@ impl Scenario for Blips {
             table: table.render(),
             meaning: format!(
                 "The default policy with {} attempts. A request that fails twice is taken to fail \
-                 for good; all others are answered, and that is what the retry earns. {}",
+                 for good; to hide all others is what the retry earns. {}",
                 self.attempts,
                 match figures.breaker_opened {
                     0 => "The breaker sees no outage in it.".to_owned(),
