@@ -12,6 +12,7 @@
 
 pub(crate) mod amplification;
 pub(crate) mod blips;
+mod callers;
 pub(crate) mod cli;
 mod clock;
 mod dependency;
