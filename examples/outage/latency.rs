@@ -1,5 +1,5 @@
-//! What a dependency that rejects quickly does to callers who wait: retries and a second provider
-//! keep the availability and lose the latency, unless a breaker remembers and a deadline is known.
+//! What a dependency that rejects quickly does to callers who wait: with retries and a second provider
+//! all are answered, and many too late, unless a breaker remembers and a deadline is known.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
