@@ -212,7 +212,10 @@ async fn slow_calls_open_it_though_all_succeed_and_a_slow_probe_opens_it_again()
         .unwrap();
     let breaker = policy.breaker().unwrap();
     let call = |seconds: u32| async move {
-        let work = || async { Ok::<_, std::io::Error>(sleep(seconds * SECOND).await) };
+        let work = || async {
+            sleep(seconds * SECOND).await;
+            Ok::<_, std::io::Error>(())
+        };
         policy_call(breaker, work).await
     };
     for seconds in [2, 0, 2] {
