@@ -11,20 +11,26 @@
 //! line makes no sense.
 
 pub(crate) mod amplification;
+pub(crate) mod blips;
+mod callers;
 pub(crate) mod cli;
 mod clock;
 mod dependency;
 pub(crate) mod eval_jobs;
 pub(crate) mod fixture;
 pub(crate) mod inputs;
+pub(crate) mod jitter;
+pub(crate) mod latency;
 pub(crate) mod live;
 mod mean;
 mod parts;
 mod progress;
+mod provider;
 mod random;
 pub(crate) mod report;
 pub(crate) mod scenario;
 mod scripted;
+pub(crate) mod slots;
 pub(crate) mod ten_second_outage;
 
 use std::io::{self, IsTerminal, Write};

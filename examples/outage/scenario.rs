@@ -5,11 +5,15 @@ use std::time::Duration;
 use tower::BoxError;
 
 use super::amplification::Amplification;
+use super::blips::Blips;
 use super::eval_jobs::EvalJobs;
 use super::fixture::Fixture;
 use super::inputs::Input;
+use super::jitter::Jitter;
+use super::latency::Latency;
 use super::live::Live;
 use super::report::Report;
+use super::slots::Slots;
 use super::ten_second_outage::TenSecondOutage;
 
 /// One story with its inputs.
@@ -45,6 +49,10 @@ pub(crate) fn all() -> Vec<Box<dyn Scenario>> {
         Box::new(TenSecondOutage::default()),
         Box::new(EvalJobs::default()),
         Box::new(Fixture::default()),
+        Box::new(Latency::default()),
+        Box::new(Slots::default()),
+        Box::new(Blips::default()),
+        Box::new(Jitter::default()),
         Box::new(Live::default()),
     ]
 }

@@ -6,9 +6,13 @@
 mod outage;
 
 mod amplification;
+mod blips;
 mod command_line;
 mod eval_jobs;
 mod fixture;
+mod jitter;
+mod latency;
 mod live;
 mod plain;
+mod slots;
 mod ten_second_outage;
