@@ -161,18 +161,12 @@ impl Core {
     #[cold]
     fn look(&self, door: u64, now: u64) -> Result<(), Refusal> {
         self.knock(door, now)?;
-        let mut share = 1.0;
-        if door & DOOR_MASK == AJAR {
-            // A copy of the machine answers as it would, and is thrown away.
-            let mut machine = self.lock().clone();
-            share = machine.share(now);
-            self.answer(machine.admit(now).0, now)?;
+        // A copy of the machine answers as it would, and is thrown away.
+        let mut machine = self.lock().clone();
+        if !machine.is_forced() && !self.in_flight.has_room(machine.share(now)) {
+            return Err(self.refusal(RefusalReason::ConcurrencyLimit, None));
         }
-        if self.in_flight.has_room(share) {
-            Ok(())
-        } else {
-            Err(self.refusal(RefusalReason::ConcurrencyLimit, None))
-        }
+        self.answer(machine.admit(now).0, now).map(drop)
     }
 
     /// Whether a door that is not closed stands to be asked at the machine.
@@ -209,7 +203,13 @@ impl Core {
         let (admission, transition) = {
             let mut machine = self.lock();
             // The place first: a call that finds none must not use up a slot.
-            let Some(placed) = self.in_flight.enter(machine.share(now)) else {
+            // But whoever forced it open gave a reason, and that is the answer.
+            let placed = if machine.is_forced() {
+                Some(false)
+            } else {
+                self.in_flight.enter(machine.share(now))
+            };
+            let Some(placed) = placed else {
                 return Err(self.refusal(RefusalReason::ConcurrencyLimit, None));
             };
             let (admission, transition) = machine.admit(now);

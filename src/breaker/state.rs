@@ -187,6 +187,10 @@ impl Machine {
         }
     }
 
+    pub(crate) const fn is_forced(&self) -> bool {
+        matches!(self.state, State::ForcedOpen { .. })
+    }
+
     /// Why it was forced open.
     pub(crate) const fn forced_reason(&self) -> Option<Name> {
         match self.state {
