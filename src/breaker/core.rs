@@ -133,7 +133,7 @@ impl Core {
             state: machine.state(now),
             generation: machine.generation(),
             share: machine.share(now),
-            failed_recoveries: machine.failed_recoveries(),
+            failed_recoveries: machine.failed_recoveries(now),
             next_check: machine.open_until().map(wait),
             forced_reason: machine.forced_reason().map(Name::as_str),
             counts: self.meter.counts(now),
@@ -380,12 +380,20 @@ impl Core {
         self.change(|machine| machine.heard(ticket, heard, now, rand::random()));
     }
 
-    pub(crate) fn force_open(&self, reason: Name) {
-        self.change(|machine| Some(machine.force_open(reason)));
+    pub(crate) fn force_open(&self, reason: Name, now: Instant) {
+        let now = self.since_base(now);
+        self.change(|machine| {
+            machine.forgive(now);
+            Some(machine.force_open(reason))
+        });
     }
 
-    pub(crate) fn disable(&self) {
-        self.change(|machine| Some(machine.disable()));
+    pub(crate) fn disable(&self, now: Instant) {
+        let now = self.since_base(now);
+        self.change(|machine| {
+            machine.forgive(now);
+            Some(machine.disable())
+        });
     }
 
     pub(crate) fn reset(&self, now: Instant) {

@@ -158,14 +158,15 @@ impl Breaker {
     ///
     /// Calls under way go on; what comes of them changes nothing.
     pub fn force_open(&self, reason: impl Into<Cow<'static, str>>) {
-        self.core.force_open(Name::new(reason.into()));
+        self.core
+            .force_open(Name::new(reason.into()), Instant::now());
     }
 
     /// Admits all calls from now on and opens at nothing, until it is
     /// [reset](Self::reset). Outcomes are counted still, for the
     /// [`snapshot`](Self::snapshot).
     pub fn disable(&self) {
-        self.core.disable();
+        self.core.disable(Instant::now());
     }
 
     /// Closes it, whatever its state, with an empty window and nothing
