@@ -12,7 +12,7 @@ use proptest::test_runner::{Config, FileFailurePersistence, TestRunner};
 use breaker_model::drive::{Seen, play};
 use breaker_model::steps::case;
 
-const CASES: u32 = 512;
+const CASES: u32 = 1024;
 const REGRESSIONS: &str = "tests/test_breaker_against_model.regressions";
 
 /// What so many cases must have come across, or the comparison proves little.

@@ -48,7 +48,7 @@ pub enum Change {
 }
 
 pub fn case() -> impl Strategy<Value = (Settings, Vec<Step>)> {
-    (settings(), vec(step(), 1..80))
+    (settings(), vec(step(), 1..100))
 }
 
 fn settings() -> impl Strategy<Value = Settings> {
@@ -78,7 +78,7 @@ fn settings() -> impl Strategy<Value = Settings> {
         span(),
     );
     let probing = (1..=3_u32, 1..=3_u32, span());
-    let ramp = prop_oneof![Just(0), span()];
+    let ramp = prop_oneof![1 => Just(0), 3 => span()];
     let from = prop_oneof![select(vec![0.0, 0.1, 0.25, 1.0]), 0.0..=1.0];
     let limit = weighted(0.3, prop_oneof![1..=3_u32, 4..=10_u32]);
     (counted, opening, probing, (ramp, from, limit)).prop_map(
@@ -131,9 +131,9 @@ fn step() -> impl Strategy<Value = Step> {
         4 => any::<usize>().prop_map(Step::Panic),
         40 => (calls, told()).prop_map(|(calls, told)| Step::Calls(calls, told)),
         70 => wait().prop_map(Step::Wait),
-        2 => select(reasons).prop_map(Step::ForceOpen),
-        2 => Just(Step::Disable),
-        4 => Just(Step::Reset),
+        1 => select(reasons).prop_map(Step::ForceOpen),
+        1 => Just(Step::Disable),
+        5 => Just(Step::Reset),
         5 => change().prop_map(Step::Reconfigure),
     ]
 }
@@ -153,7 +153,8 @@ fn wait() -> impl Strategy<Value = Wait> {
         2 => Just(Wait::Nanos(0)),
         16 => span().prop_map(Wait::Nanos),
         2 => (0..1000 * MS).prop_map(Wait::Nanos),
-        16 => (any::<usize>(), -1..=1_i64).prop_map(|(event, off)| Wait::UntilOver(event, off)),
+        6 => Just(Wait::UntilOver(0, 0)),
+        12 => (any::<usize>(), -1..=1_i64).prop_map(|(event, off)| Wait::UntilOver(event, off)),
         4 => (any::<usize>(), -1..=1_i64).prop_map(|(call, off)| Wait::UntilSlow(call, off)),
         2 => (1..=12_u64).prop_map(Wait::Slots),
         1 => (1..=2_u64).prop_map(|rounds| Wait::Slots(rounds * 5 * 65_536)),
