@@ -129,6 +129,49 @@ async fn forced_open_refuses_at_once_with_its_reason_and_stays_until_reset() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_reason_of_a_forced_breaker_comes_before_a_full_limit() {
+    let breaker = Breaker::new("inventory", three_failures().concurrency_limit(1)).unwrap();
+    let _under_way = breaker.admit().unwrap();
+    breaker.force_open("drill");
+    let refusal = breaker.admit().unwrap_err();
+    assert_eq!(refusal.reason(), RefusalReason::ForcedOpen);
+    assert_eq!(refusal.note(), Some("drill"));
+    assert_eq!(breaker.would_admit(), Err(refusal));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_look_at_a_recovery_without_share_or_place_is_refused_as_the_call_is() {
+    let breaker = recovering(three_failures().concurrency_limit(1).ramp_from(0.0)).await;
+    for _ in 0..4 {
+        breaker.admit().unwrap().success();
+    }
+    let _under_way = breaker.admit().unwrap();
+    let look = breaker.would_admit().unwrap_err();
+    assert_eq!(look.reason(), RefusalReason::ConcurrencyLimit);
+    assert_eq!(breaker.admit().unwrap_err(), look);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_snapshot_forgets_failed_recoveries_as_the_open_time_does() {
+    let config = three_failures().no_ramp().max_open_time(60 * SECOND);
+    let breaker = Breaker::new("inventory", config).unwrap();
+    fail(&breaker, 3);
+    advance(10 * SECOND).await;
+    fail(&breaker, 1);
+    advance(20 * SECOND).await;
+    fail(&breaker, 1);
+    advance(40 * SECOND).await;
+    breaker.admit().unwrap().success();
+    let remembered = || breaker.snapshot().failed_recoveries();
+    assert_eq!(remembered(), 2);
+    advance(60 * SECOND).await;
+    assert_eq!(remembered(), 1);
+    breaker.force_open("drill");
+    advance(600 * SECOND).await;
+    assert_eq!(remembered(), 1, "only time spent closed counts");
+}
+
+#[tokio::test(start_paused = true)]
 async fn disabled_counts_and_never_opens() {
     let config = BreakerConfig::failure_rate(0.5).min_calls(4);
     let breaker = Breaker::new("inventory", config).unwrap();
