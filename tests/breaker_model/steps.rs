@@ -130,6 +130,7 @@ fn step() -> impl Strategy<Value = Step> {
         8 => any::<usize>().prop_map(Step::Drop),
         4 => any::<usize>().prop_map(Step::Panic),
         40 => (calls, told()).prop_map(|(calls, told)| Step::Calls(calls, told)),
+        6 => (1..=12_usize).prop_map(|calls| Step::Calls(calls, Told::Neutral)),
         70 => wait().prop_map(Step::Wait),
         1 => select(reasons).prop_map(Step::ForceOpen),
         1 => Just(Step::Disable),
