@@ -11,7 +11,7 @@ use tokio::time::{Instant, advance};
 
 use super::reference::{Call, Reference, Refused, Told};
 use super::settings::{Settings, Window};
-use super::steps::{Change, Step, Wait};
+use super::steps::{Calls, Change, Step, Wait};
 
 /// How often what was seen.
 pub type Seen = BTreeMap<String, u64>;
@@ -74,14 +74,21 @@ impl Pair<'_> {
                     self.reference.finish(call, Told::Nothing, now, false);
                 }
             }
-            Step::Calls(calls, told) => {
-                for _ in 0..calls {
-                    let before = self.calls.len();
-                    self.start()?;
-                    if self.calls.len() > before {
-                        self.finish(before, told);
-                    }
-                    self.compare()?;
+            Step::Calls(Calls {
+                calls,
+                one_in,
+                told,
+                rest,
+            }) => {
+                for call in 1..=calls {
+                    self.call(if call % one_in == 0 { told } else { rest })?;
+                }
+            }
+            Step::Heal => {
+                let wait = self.reference.next_check(now).unwrap_or(0);
+                advance(Duration::from_nanos(wait)).await;
+                for _ in 0..self.settings.successes {
+                    self.call(Told::Success)?;
                 }
             }
             Step::Wait(wait) => advance(Duration::from_nanos(self.length_of(wait))).await,
@@ -100,6 +107,16 @@ impl Pair<'_> {
             Step::Reconfigure(change) => self.reconfigure(change)?,
         }
         Ok(())
+    }
+
+    /// A call that ends at once.
+    fn call(&mut self, told: Told) -> Result<(), TestCaseError> {
+        let before = self.calls.len();
+        self.start()?;
+        if self.calls.len() > before {
+            self.finish(before, told);
+        }
+        self.compare()
     }
 
     fn start(&mut self) -> Result<(), TestCaseError> {

@@ -16,13 +16,24 @@ pub enum Step {
     Finish(usize, Told),
     Drop(usize),
     Panic(usize),
-    /// So many calls, one after another, that end at once.
-    Calls(usize, Told),
+    Calls(Calls),
+    /// Waits until an open breaker is due and sends probes that succeed.
+    Heal,
     Wait(Wait),
     ForceOpen(&'static str),
     Disable,
     Reset,
     Reconfigure(Change),
+}
+
+/// So many calls, one after another, that end at once: one in so many with the
+/// one outcome, the rest with the other.
+#[derive(Clone, Copy, Debug)]
+pub struct Calls {
+    pub calls: usize,
+    pub one_in: usize,
+    pub told: Told,
+    pub rest: Told,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -122,21 +133,34 @@ fn span() -> impl Strategy<Value = u64> {
 }
 
 fn step() -> impl Strategy<Value = Step> {
-    let calls = prop_oneof![4 => 1..=4_usize, 2 => 5..=9_usize, 1 => 10..=25_usize];
     let reasons = vec!["drill", "moving to another data centre"];
     prop_oneof![
         60 => Just(Step::Start),
         50 => (any::<usize>(), told()).prop_map(|(call, told)| Step::Finish(call, told)),
         8 => any::<usize>().prop_map(Step::Drop),
         4 => any::<usize>().prop_map(Step::Panic),
-        40 => (calls, told()).prop_map(|(calls, told)| Step::Calls(calls, told)),
-        6 => (1..=12_usize).prop_map(|calls| Step::Calls(calls, Told::Neutral)),
+        50 => calls().prop_map(Step::Calls),
+        10 => Just(Step::Heal),
         70 => wait().prop_map(Step::Wait),
         1 => select(reasons).prop_map(Step::ForceOpen),
         1 => Just(Step::Disable),
         5 => Just(Step::Reset),
         5 => change().prop_map(Step::Reconfigure),
     ]
+}
+
+fn calls() -> impl Strategy<Value = Calls> {
+    let number = || prop_oneof![4 => 1..=4_usize, 2 => 5..=9_usize, 1 => 10..=25_usize];
+    let all = (number(), told()).prop_map(|(calls, told)| (calls, 1, told, told));
+    let mixed = (number(), 2..=9_usize, told(), told());
+    let neutral = (1..=12_usize, 2..=12_usize, told());
+    let neutral = neutral.prop_map(|(calls, one_in, told)| (calls, one_in, told, Told::Neutral));
+    prop_oneof![4 => all, 3 => mixed, 1 => neutral].prop_map(|(calls, one_in, told, rest)| Calls {
+        calls,
+        one_in,
+        told,
+        rest,
+    })
 }
 
 fn told() -> impl Strategy<Value = Told> {
