@@ -349,7 +349,10 @@ impl Core {
             period,
             now: at.map_or(0, |at| self.since_base(at)),
             failed,
-            ran: at.map_or(Duration::ZERO, |at| ran(started, at)),
+            ran: match at {
+                Some(at) if self.meter.counts_slow_calls() => ran(started, at),
+                _ => Duration::ZERO,
+            },
         };
         if failed {
             self.note_failure(call.now);
