@@ -1,5 +1,6 @@
 //! The one error of every stage.
 
+pub(crate) mod chain;
 mod stopped;
 
 use std::error::Error as StdError;
@@ -8,11 +9,11 @@ use std::time::Duration;
 
 use tower::BoxError;
 
-use crate::classify::default::chain;
 use crate::classify::verdict::{Again, Verdict};
 use crate::refusal::Refusal;
 use crate::span::Span;
 
+use chain::chain;
 pub use stopped::Stopped;
 
 /// What kind of end a call came to.

@@ -12,15 +12,15 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tower::BoxError;
 
+use crate::attempt::AttemptStage;
 use crate::breaker::handle::Breaker;
-use crate::breaker::{BreakerSettings, OneBreaker};
+use crate::breaker::{BreakerSettings, BreakerStage, OneBreaker};
 use crate::classify::default::DefaultClassify;
 use crate::classify::traits::Classify;
 use crate::config::ConfigError;
 use crate::name::Name;
 use crate::retry::{LoopShared, RetryFuture, start};
 use crate::sharded::Sharded;
-use crate::stack::PerAttempt;
 
 pub use builder::{BreakerSetting, IntoBreakers, PolicyBuilder};
 pub use call::FnService;
@@ -72,6 +72,9 @@ pub struct Policy<C = DefaultClassify, B = OneBreaker> {
     shared: Sharded<LoopShared<PerAttempt<C, B>>>,
     total: Option<Duration>,
 }
+
+/// What happens once per attempt: a breaker around an attempt.
+pub(crate) type PerAttempt<C, B> = BreakerStage<AttemptStage<C>, B>;
 
 impl Policy {
     /// Settings for the dependency of this name. The name stands in every
