@@ -1,0 +1,190 @@
+//! What a run is made of: the settings and what the dependency does.
+
+use super::Ms;
+
+#[derive(Clone, Debug)]
+pub struct Policy {
+    /// The first attempt included.
+    pub max_attempts: u32,
+    pub backoff: Backoff,
+    pub deadline: Option<Ms>,
+    pub attempt_timeout: Option<Ms>,
+    pub largest_hint: Ms,
+    pub min_useful: Ms,
+    pub budget: Option<Budget>,
+    pub breaker: Option<Breaker>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub enum Backoff {
+    None,
+    Fixed(Ms),
+    Exponential { base: Ms, cap: Ms, factor: u64 },
+}
+
+impl Backoff {
+    /// Before retry number `retry`, counted from 0.
+    pub fn delay(self, retry: u32) -> Ms {
+        match self {
+            Self::None => 0,
+            Self::Fixed(delay) => delay,
+            Self::Exponential { base, cap, factor } => {
+                let mut delay = base;
+                for _ in 0..retry {
+                    delay = cap.min(delay * factor);
+                }
+                cap.min(delay)
+            }
+        }
+    }
+}
+
+/// A token is a million micro-tokens.
+pub const TOKEN: i64 = 1_000_000;
+
+#[derive(Clone, Copy, Debug)]
+pub struct Budget {
+    /// Micro-tokens for each success.
+    pub ratio: i64,
+    pub cap: i64,
+    pub opening: i64,
+    /// Micro-tokens a second, up to the price of one retry.
+    pub trickle: i64,
+    /// Micro-tokens a second, up to the cap.
+    pub floor: i64,
+}
+
+#[derive(Clone, Debug)]
+pub struct Breaker {
+    pub consecutive: Option<u32>,
+    pub rate: Option<Rate>,
+    pub open_time: Ms,
+    /// 1 or 2.
+    pub growth: u64,
+    pub max_open_time: Ms,
+    pub max_hint_open: Ms,
+    pub probes: u32,
+    pub successes: u32,
+    pub lease: Ms,
+}
+
+#[derive(Clone, Debug)]
+pub struct Rate {
+    /// Failures in a hundred.
+    pub percent: u32,
+    pub window: Window,
+    pub min_calls: u32,
+    /// The last so many outcomes in the window all failed.
+    pub last_failed: Option<u32>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub enum Window {
+    Count(u32),
+    Time(Ms),
+}
+
+/// What one answer of the dependency means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Class {
+    Success,
+    Transient,
+    Overloaded(Option<Ms>),
+    Unreachable,
+    Throttled(Option<Ms>),
+    Ambiguous,
+    Terminal,
+    Blocked,
+    /// Not an answer: it was not ready to take the request in time.
+    NotReady,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Health {
+    Ok,
+    Failing,
+    Neutral,
+}
+
+impl Class {
+    pub fn may_repeat(self) -> bool {
+        !matches!(self, Self::Success | Self::Terminal | Self::Blocked)
+    }
+
+    pub fn health(self) -> Health {
+        match self {
+            Self::Success | Self::Terminal => Health::Ok,
+            Self::Transient
+            | Self::Overloaded(_)
+            | Self::Unreachable
+            | Self::Ambiguous
+            | Self::NotReady => Health::Failing,
+            Self::Throttled(_) | Self::Blocked => Health::Neutral,
+        }
+    }
+
+    /// Whether the work was certainly not done.
+    pub fn not_done(self) -> bool {
+        matches!(
+            self,
+            Self::Overloaded(_) | Self::Unreachable | Self::Throttled(_) | Self::NotReady
+        )
+    }
+
+    pub fn hint(self) -> Option<Ms> {
+        match self {
+            Self::Overloaded(hint) | Self::Throttled(hint) => hint,
+            _ => None,
+        }
+    }
+
+    /// Micro-tokens that a retry after such an answer costs.
+    pub fn price(self) -> i64 {
+        if matches!(self, Self::Ambiguous | Self::NotReady) {
+            2 * TOKEN
+        } else {
+            TOKEN
+        }
+    }
+}
+
+/// What the dependency does in one attempt.
+#[derive(Clone, Copy, Debug)]
+pub struct Try {
+    pub ready: Readiness,
+    pub then: Behaviour,
+}
+
+/// When it is ready to take the request.
+#[derive(Clone, Copy, Debug)]
+pub enum Readiness {
+    After(Ms),
+    Never,
+    /// With an error, after a time.
+    Fails(Ms),
+}
+
+/// What it does with the request.
+#[derive(Clone, Copy, Debug)]
+pub enum Behaviour {
+    Answers {
+        after: Ms,
+        class: Class,
+        /// As `Err`, else as `Ok`.
+        as_error: bool,
+    },
+    Hangs,
+}
+
+#[derive(Clone, Debug)]
+pub struct Call {
+    pub starts: Ms,
+    pub idempotent: bool,
+    pub copyable: bool,
+    /// How long the caller has left when the call starts, the caller's deadline.
+    pub caller_has: Option<Ms>,
+    /// When the caller loses interest, counted from the start.
+    pub dropped_after: Option<Ms>,
+    /// One for each attempt that may come.
+    pub script: Vec<Try>,
+}
