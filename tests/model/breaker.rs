@@ -153,7 +153,7 @@ impl Breaker {
                 };
                 outcomes.push((now, ok));
                 // Closed -> Open: when any rule is met.
-                if trips(&self.settings, outcomes, *since, now) {
+                if trips(&self.settings, outcomes, now) {
                     // One failed recovery is forgotten for each longest open
                     // time that it stayed closed.
                     let forgotten = (now - *since) / self.settings.max_open_time;
@@ -220,7 +220,7 @@ impl Breaker {
     }
 }
 
-fn trips(settings: &policy::Breaker, outcomes: &[(Ms, bool)], since: Ms, now: Ms) -> bool {
+fn trips(settings: &policy::Breaker, outcomes: &[(Ms, bool)], now: Ms) -> bool {
     let run_of_failures = |of: &[bool]| of.iter().rev().take_while(|ok| !**ok).count();
 
     let all: Vec<bool> = outcomes.iter().map(|(_, ok)| *ok).collect();
@@ -231,9 +231,10 @@ fn trips(settings: &policy::Breaker, outcomes: &[(Ms, bool)], since: Ms, now: Ms
     let by_rate = settings.rate.as_ref().is_some_and(|rate| {
         let in_window: Vec<bool> = match rate.window {
             Window::Count(n) => all[all.len().saturating_sub(n as usize)..].to_vec(),
-            // Ten slots, counted from when it closed: the current and the nine before.
+            // Ten slots, counted from when the breaker was made: the current one and
+            // the nine before.
             Window::Time(length) => {
-                let slot = |at: Ms| (at - since) / (length / 10);
+                let slot = |at: Ms| at / (length / 10);
                 outcomes
                     .iter()
                     .filter(|(at, _)| slot(*at) + 9 >= slot(now))

@@ -23,7 +23,7 @@ pub fn case() -> impl Strategy<Value = (Policy, Vec<Call>)> {
             .map(|(index, mut call)| {
                 // Until here a gap; the offset keeps the calls' events apart.
                 starts += call.starts;
-                call.starts = starts + index as Ms + 1;
+                call.starts = starts + index as Ms;
                 avoid_ties(&policy, &mut call);
                 call
             })

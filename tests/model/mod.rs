@@ -32,7 +32,7 @@ pub type Ms = u64;
 
 /// Every duration is a multiple of this, save those with an offset.
 pub const GRAIN: Ms = 128;
-/// The most calls of one run: each has an offset of its own, from 1 on.
+/// The most calls of one run: each has an offset of its own.
 pub const MOST_CALLS: usize = 40;
 /// Deadlines end this much after a multiple of the grain (seen from the call).
 pub const DEADLINE_OFFSET: Ms = 41;
