@@ -1,57 +1,100 @@
-//! The retry budget: a number of micro-tokens, brought up to date at every look.
+//! The retry budget: a number of micro-tokens, brought up to date at every look,
+//! or a number of calls and retries.
 
 use super::Ms;
-use super::policy::{self, TOKEN};
+use super::policy::{self, Refill, TOKEN};
 
 pub struct Budget {
     settings: policy::Budget,
-    balance: i64,
+    /// Of a ratio.
+    tokens: i64,
     as_of: Ms,
+    /// Calls under way.
+    calls: u32,
+    /// Those of them that wait for a retry or make one.
+    retrying: u32,
 }
 
 impl Budget {
     pub fn new(settings: policy::Budget) -> Self {
+        let tokens = match settings {
+            policy::Budget::Ratio { opening, .. } => opening,
+            policy::Budget::Concurrent { .. } => 0,
+        };
         Self {
             settings,
-            balance: settings.opening,
+            tokens,
             as_of: 0,
+            calls: 0,
+            retrying: 0,
         }
     }
 
+    /// Micro-tokens, or a million for each retry that there is room for.
     pub fn balance(&mut self, now: Ms) -> i64 {
-        // One millisecond after another would be more obvious still, but hours pass.
-        let passed = i64::try_from(now - self.as_of).expect("a short run");
-        self.as_of = now;
-        let flow = |rate: i64, up_to: i64, balance: i64| {
-            let more = balance + rate * passed / 1000;
-            balance.max(more.min(up_to))
-        };
-        self.balance = flow(self.settings.floor, self.settings.cap, self.balance);
-        let one_retry = TOKEN.min(self.settings.cap);
-        self.balance = flow(self.settings.trickle, one_retry, self.balance);
-        self.balance
+        match self.settings {
+            policy::Budget::Ratio { cap, refill, .. } => {
+                let (rate, up_to) = match refill {
+                    Refill::Trickle(rate) => (rate, cap.min(2 * TOKEN)),
+                    Refill::Floor(rate) => (rate, cap),
+                };
+                // Second by second would be more obvious still, but hours pass.
+                let passed = i64::try_from(now - self.as_of).expect("a short run");
+                self.as_of = now;
+                let refilled = up_to.min(self.tokens + rate * passed / 1000);
+                self.tokens = self.tokens.max(refilled);
+                self.tokens
+            }
+            policy::Budget::Concurrent { percent, min } => {
+                let allowed = min.max(self.calls * percent / 100);
+                i64::from(allowed.saturating_sub(self.retrying)) * TOKEN
+            }
+        }
     }
 
-    pub fn deposit(&mut self, now: Ms) {
-        self.balance(now);
-        self.put(self.settings.ratio);
+    pub fn call_begins(&mut self) {
+        self.calls += 1;
     }
 
-    /// Takes the price if the balance holds it.
+    pub fn call_ends(&mut self) {
+        self.calls -= 1;
+    }
+
+    pub fn success(&mut self, now: Ms) {
+        if let policy::Budget::Ratio { ratio, .. } = self.settings {
+            self.put(now, ratio);
+        }
+    }
+
+    /// Pays for a retry if the balance allows it.
     pub fn pay(&mut self, now: Ms, price: i64) -> bool {
+        let price = match self.settings {
+            policy::Budget::Ratio { .. } => price,
+            policy::Budget::Concurrent { .. } => TOKEN,
+        };
         let enough = self.balance(now) >= price;
         if enough {
-            self.balance -= price;
+            self.tokens -= price;
+            self.retrying += 1;
         }
         enough
     }
 
-    pub fn give_back(&mut self, now: Ms, price: i64) {
-        self.balance(now);
-        self.put(price);
+    /// The attempt that was paid for is over.
+    pub fn retry_over(&mut self) {
+        self.retrying -= 1;
     }
 
-    fn put(&mut self, amount: i64) {
-        self.balance = self.settings.cap.min(self.balance + amount);
+    /// The attempt that was paid for never started.
+    pub fn give_back(&mut self, now: Ms, price: i64) {
+        self.retrying -= 1;
+        self.put(now, price);
+    }
+
+    fn put(&mut self, now: Ms, amount: i64) {
+        self.balance(now);
+        if let policy::Budget::Ratio { cap, .. } = self.settings {
+            self.tokens = cap.min(self.tokens + amount);
+        }
     }
 }

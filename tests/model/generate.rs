@@ -114,7 +114,7 @@ fn backoff() -> impl Strategy<Value = Backoff> {
 }
 
 fn budget() -> impl Strategy<Value = Budget> {
-    (
+    let ratio = (
         prop_oneof![
             Just(0),
             Just(100_000),
@@ -124,18 +124,24 @@ fn budget() -> impl Strategy<Value = Budget> {
             Just(1_000_000),
             1..=1_500_000_i64,
         ],
-        (2 * TOKEN)..=(12 * TOKEN),
+        TOKEN..=(12 * TOKEN),
         0..=100_i64,
-        prop_oneof![2 => Just(0), 2 => Just(100_000), 1 => Just(1_000_000), 1 => Just(7_000)],
-        prop_oneof![4 => Just(0), 1 => Just(500_000), 1 => Just(1_000_000)],
+        // Thousands, so that every millisecond brings a whole number.
+        prop_oneof![
+            2 => Just(Refill::Trickle(0)),
+            3 => (1..=2000_i64).prop_map(|n| Refill::Trickle(n * 1000)),
+            2 => (1..=2000_i64).prop_map(|n| Refill::Floor(n * 1000)),
+        ],
     )
-        .prop_map(|(ratio, cap, percent_full, trickle, floor)| Budget {
+        .prop_map(|(ratio, cap, percent_full, refill)| Budget::Ratio {
             ratio,
             cap,
             opening: cap / 100 * percent_full,
-            trickle,
-            floor,
-        })
+            refill,
+        });
+    let concurrent =
+        (0..=100_u32, 1..=3_u32).prop_map(|(percent, min)| Budget::Concurrent { percent, min });
+    prop_oneof![4 => ratio, 1 => concurrent]
 }
 
 fn breaker() -> impl Strategy<Value = Breaker> {

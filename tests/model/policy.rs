@@ -43,15 +43,26 @@ impl Backoff {
 pub const TOKEN: i64 = 1_000_000;
 
 #[derive(Clone, Copy, Debug)]
-pub struct Budget {
-    /// Micro-tokens for each success.
-    pub ratio: i64,
-    pub cap: i64,
-    pub opening: i64,
-    /// Micro-tokens a second, up to the price of one retry.
-    pub trickle: i64,
-    /// Micro-tokens a second, up to the cap.
-    pub floor: i64,
+pub enum Budget {
+    /// In micro-tokens.
+    Ratio {
+        /// For each success.
+        ratio: i64,
+        cap: i64,
+        opening: i64,
+        refill: Refill,
+    },
+    /// A share of the calls under way may be retrying, or so many at least.
+    Concurrent { percent: u32, min: u32 },
+}
+
+/// Micro-tokens a second.
+#[derive(Clone, Copy, Debug)]
+pub enum Refill {
+    /// Up to the price of the dearest retry.
+    Trickle(i64),
+    /// Up to the cap.
+    Floor(i64),
 }
 
 #[derive(Clone, Debug)]

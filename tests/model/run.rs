@@ -1,7 +1,7 @@
 //! The loop itself: one event after another, the earliest first.
 
 use super::Ms;
-use super::breaker::{self, Breaker, Heard, Permit, Refused, Shown};
+use super::breaker::{Breaker, Heard, Permit, Refused, Shown};
 use super::budget::Budget;
 use super::policy::{Behaviour, Call, Class, Health, Policy, Readiness, Try};
 
@@ -11,6 +11,7 @@ pub struct Seen {
     pub attempts: Vec<Attempt>,
     pub ended_at: Ms,
     pub ending: Ending,
+    /// Why no further attempt was decided for, where that was a decision.
     pub stopped: Option<Stopped>,
     /// At its end.
     pub balance: Option<i64>,
@@ -105,6 +106,8 @@ struct Active {
     /// The sooner of the policy's deadline and the caller's.
     limit: Option<Ms>,
     attempts: Vec<Attempt>,
+    /// What was paid for the retry under way or to come.
+    charge: Option<i64>,
     doing: Doing,
     seen: Option<Seen>,
 }
@@ -122,8 +125,6 @@ enum Doing {
     },
     Sleeping {
         until: Ms,
-        /// What the coming attempt was charged.
-        price: i64,
     },
     Done,
 }
@@ -145,6 +146,7 @@ impl Active {
             call: call.clone(),
             limit: [own, callers].into_iter().flatten().min(),
             attempts: Vec::new(),
+            charge: None,
             doing: Doing::Waiting,
             seen: None,
         }
@@ -154,7 +156,7 @@ impl Active {
         let own = match &self.doing {
             Doing::Waiting => return Some(self.call.starts),
             Doing::Trying { ends, .. } => ends.map(|(at, _)| at),
-            Doing::Sleeping { until, .. } => Some(*until),
+            Doing::Sleeping { until } => Some(*until),
             Doing::Done => return None,
         };
         [own, self.dropped_at()].into_iter().flatten().min()
@@ -184,14 +186,11 @@ impl Active {
                 let (_, cut) = ends.expect("an attempt with an end");
                 self.attempt_over(world, now, permit, since, cut);
             }
-            Doing::Sleeping { price, .. } => match world.admit(now) {
+            Doing::Sleeping { .. } => match world.admit(now) {
                 Ok(permit) => self.attempt(world, now, permit),
                 Err(refused) => {
-                    if let Some(budget) = &mut world.budget {
-                        budget.give_back(now, price);
-                    }
-                    let stopped = Some(Stopped::Breaker(refused));
-                    self.end(world, now, Ending::Refused(refused), stopped);
+                    self.give_back(world, now);
+                    self.end(world, now, Ending::Refused(refused), None);
                 }
             },
             Doing::Done => unreachable!("nothing happens to a call that is over"),
@@ -200,19 +199,16 @@ impl Active {
 
     fn start(&mut self, world: &mut World, now: Ms) {
         if self.limit.is_some_and(|limit| limit <= now) {
-            return self.end(
-                world,
-                now,
-                Ending::DeadlineExceeded,
-                Some(Stopped::Deadline),
-            );
+            return self.end(world, now, Ending::DeadlineExceeded, None);
         }
         match world.admit(now) {
-            Ok(permit) => self.attempt(world, now, permit),
-            Err(refused) => {
-                let stopped = Some(Stopped::Breaker(refused));
-                self.end(world, now, Ending::Refused(refused), stopped);
+            Ok(permit) => {
+                if let Some(budget) = &mut world.budget {
+                    budget.call_begins();
+                }
+                self.attempt(world, now, permit);
             }
+            Err(refused) => self.end(world, now, Ending::Refused(refused), None),
         }
     }
 
@@ -262,13 +258,14 @@ impl Active {
         since: Ms,
         cut: Cut,
     ) {
+        self.retry_over(world);
         match cut {
             Cut::Answer { class, as_error } => {
                 let heard = Heard::Answer(class.health(), class.hint());
                 world.hear(now, permit, heard);
                 if class.health() == Health::Ok {
                     if let Some(budget) = &mut world.budget {
-                        budget.deposit(now);
+                        budget.success(now);
                     }
                 }
                 let ending = Ending::Answer { class, as_error };
@@ -300,8 +297,7 @@ impl Active {
                     Heard::Nothing
                 };
                 world.hear(now, permit, heard);
-                let stopped = Some(Stopped::Deadline);
-                self.end(world, now, Ending::DeadlineExceeded, stopped);
+                self.end(world, now, Ending::DeadlineExceeded, None);
             }
         }
     }
@@ -309,10 +305,8 @@ impl Active {
     fn again_or_end(&mut self, world: &mut World, now: Ms, class: Class, ending: Ending) {
         match self.may_go_on(world, now, class) {
             Ok((delay, price)) => {
-                self.doing = Doing::Sleeping {
-                    until: now + delay,
-                    price,
-                };
+                self.charge = price;
+                self.doing = Doing::Sleeping { until: now + delay };
             }
             Err(stopped) => self.end(world, now, ending, Some(stopped)),
         }
@@ -320,7 +314,12 @@ impl Active {
 
     /// All that must hold for a further attempt, in order; the delay and the
     /// price paid if it does.
-    fn may_go_on(&self, world: &mut World, now: Ms, class: Class) -> Result<(Ms, i64), Stopped> {
+    fn may_go_on(
+        &self,
+        world: &mut World,
+        now: Ms,
+        class: Class,
+    ) -> Result<(Ms, Option<i64>), Stopped> {
         let policy = &world.policy;
         let attempts = u32::try_from(self.attempts.len()).expect("a few");
         if !class.may_repeat() {
@@ -347,39 +346,52 @@ impl Active {
         {
             return Err(Stopped::Deadline);
         }
+        let Some(budget) = &mut world.budget else {
+            return Ok((delay, None));
+        };
         let price = class.price();
-        if let Some(budget) = &mut world.budget {
-            if !budget.pay(now, price) {
-                return Err(Stopped::BudgetExhausted);
-            }
+        if budget.pay(now, price) {
+            Ok((delay, Some(price)))
+        } else {
+            Err(Stopped::BudgetExhausted)
         }
-        Ok((delay, price))
     }
 
     fn dropped(&mut self, world: &mut World, now: Ms, doing: &Doing) {
         match doing {
-            Doing::Trying { permit, .. } => world.hear(now, *permit, Heard::Nothing),
-            Doing::Sleeping { price, .. } => {
-                if let Some(budget) = &mut world.budget {
-                    budget.give_back(now, *price);
-                }
+            Doing::Trying { permit, .. } => {
+                world.hear(now, *permit, Heard::Nothing);
+                self.retry_over(world);
             }
+            Doing::Sleeping { .. } => self.give_back(world, now),
             Doing::Waiting | Doing::Done => unreachable!("a drop within the call"),
         }
         self.end(world, now, Ending::Dropped, None);
     }
 
+    fn retry_over(&mut self, world: &mut World) {
+        if let (Some(budget), Some(_)) = (&mut world.budget, self.charge.take()) {
+            budget.retry_over();
+        }
+    }
+
+    fn give_back(&mut self, world: &mut World, now: Ms) {
+        if let (Some(budget), Some(price)) = (&mut world.budget, self.charge.take()) {
+            budget.give_back(now, price);
+        }
+    }
+
     fn end(&mut self, world: &mut World, now: Ms, ending: Ending, stopped: Option<Stopped>) {
+        if let (Some(budget), false) = (&mut world.budget, self.attempts.is_empty()) {
+            budget.call_ends();
+        }
         self.seen = Some(Seen {
             attempts: self.attempts.clone(),
             ended_at: now,
             ending,
             stopped,
             balance: world.budget.as_mut().map(|b| b.balance(now)),
-            breaker: world
-                .breaker
-                .as_ref()
-                .map(|b: &breaker::Breaker| b.shown(now)),
+            breaker: world.breaker.as_ref().map(|b| b.shown(now)),
         });
     }
 }

@@ -20,7 +20,7 @@ pub(crate) fn builder(policy: &plain::Policy) -> PolicyBuilder<Judge> {
         Some(timeout) => builder.attempt_timeout(ms(timeout)),
         None => builder.no_attempt_timeout(),
     };
-    let builder = match &policy.budget {
+    let builder = match policy.budget {
         Some(budget) => builder.retry_budget(real_budget(budget)),
         None => builder.no_retry_budget(),
     };
@@ -40,18 +40,27 @@ fn real_backoff(backoff: plain::Backoff) -> Backoff {
     }
 }
 
-fn real_budget(budget: &plain::Budget) -> RetryBudget {
+fn real_budget(budget: plain::Budget) -> RetryBudget {
     let tokens = |micro: i64| micro as f64 / plain::TOKEN as f64;
-    let mut real = RetryBudget::ratio(tokens(budget.ratio))
-        .cap(tokens(budget.cap))
-        .opening_balance(tokens(budget.opening));
-    real = match budget.trickle {
-        0 => real.no_trickle(),
-        trickle => real.trickle(tokens(trickle)),
-    };
-    match budget.floor {
-        0 => real,
-        floor => real.floor_per_second(tokens(floor)),
+    match budget {
+        plain::Budget::Ratio {
+            ratio,
+            cap,
+            opening,
+            refill,
+        } => {
+            let real = RetryBudget::ratio(tokens(ratio))
+                .cap(tokens(cap))
+                .opening_balance(tokens(opening));
+            match refill {
+                plain::Refill::Trickle(0) => real.no_trickle(),
+                plain::Refill::Trickle(rate) => real.trickle(tokens(rate)),
+                plain::Refill::Floor(rate) => real.floor_per_second(tokens(rate)),
+            }
+        }
+        plain::Budget::Concurrent { percent, min } => {
+            RetryBudget::concurrent(f64::from(percent) / 100.0).min_concurrent(min)
+        }
     }
 }
 
