@@ -11,13 +11,13 @@ use std::future::Future;
 
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
-use proptest::test_runner::{TestCaseError, TestRunner};
+use proptest::test_runner::{FileFailurePersistence, TestCaseError, TestRunner};
 use steadfast::Backoff;
 
 use model::GRAIN;
 use model::breaker::Shown;
 use model::policy::{Behaviour, Call, Class, Policy, Readiness, Try};
-use model::run::{Ending, Seen, Stopped, run};
+use model::run::{Ending, Seen, Source, Stopped, run};
 
 proptest! {
     #![proptest_config(cases(256))]
@@ -105,8 +105,8 @@ fn the_generated_cases_reach_every_corner_of_the_loop() {
         }
     }
     let wanted = [
-        "Answer as Ok",
-        "Answer as Err",
+        "Answer",
+        "Failed",
         "TimedOut",
         "Unready",
         "never ready",
@@ -141,9 +141,9 @@ fn corners_of(seen: &[Seen]) -> Vec<String> {
     let mut opened = false;
     for call in seen {
         let ending = match call.ending {
-            Ending::Answer { as_error, .. } if as_error => "Answer as Err",
-            Ending::Answer { .. } => "Answer as Ok",
-            Ending::Unready => "Unready",
+            Ending::Answer(_) => "Answer",
+            Ending::Failed if call.source == Some(Source::Unready) => "Unready",
+            Ending::Failed => "Failed",
             Ending::TimedOut => "TimedOut",
             Ending::DeadlineExceeded => "DeadlineExceeded",
             Ending::Refused(_) => "Refused",
@@ -153,8 +153,8 @@ fn corners_of(seen: &[Seen]) -> Vec<String> {
         corners.push(match call.stopped {
             Some(Stopped::Breaker(_)) => "Breaker".to_owned(),
             Some(stopped) => format!("{stopped:?}"),
-            None if call.ending == Ending::Dropped => continue,
-            None => "success".to_owned(),
+            None if call.ending == Ending::Answer(Class::Success) => "success".to_owned(),
+            None => String::new(),
         });
         corners.push(format!("{} attempts", call.attempts.len()));
         let tried = !call.attempts.is_empty();
@@ -196,7 +196,11 @@ fn compare(expected: &[Seen], seen: &[Seen]) -> Result<(), TestCaseError> {
 
 /// `default` of them, unless the environment says otherwise.
 fn cases(default: u32) -> ProptestConfig {
-    let mut config = ProptestConfig::default();
+    let beside_this_file = FileFailurePersistence::WithSource("regressions");
+    let mut config = ProptestConfig {
+        failure_persistence: Some(Box::new(beside_this_file)),
+        ..ProptestConfig::default()
+    };
     if std::env::var_os("PROPTEST_CASES").is_none() {
         config.cases = default;
     }

@@ -31,7 +31,7 @@ impl Budget {
     }
 
     /// Micro-tokens, or a million for each retry that there is room for.
-    pub fn balance(&mut self, now: Ms) -> i64 {
+    pub fn balance(&self, now: Ms) -> i64 {
         match self.settings {
             policy::Budget::Ratio { cap, refill, .. } => {
                 let (rate, up_to) = match refill {
@@ -40,10 +40,8 @@ impl Budget {
                 };
                 // Second by second would be more obvious still, but hours pass.
                 let passed = i64::try_from(now - self.as_of).expect("a short run");
-                self.as_of = now;
                 let refilled = up_to.min(self.tokens + rate * passed / 1000);
-                self.tokens = self.tokens.max(refilled);
-                self.tokens
+                self.tokens.max(refilled)
             }
             policy::Budget::Concurrent { percent, min } => {
                 let allowed = min.max(self.calls * percent / 100);
@@ -72,6 +70,7 @@ impl Budget {
             policy::Budget::Ratio { .. } => price,
             policy::Budget::Concurrent { .. } => TOKEN,
         };
+        self.refill(now);
         let enough = self.balance(now) >= price;
         if enough {
             self.tokens -= price;
@@ -92,9 +91,14 @@ impl Budget {
     }
 
     fn put(&mut self, now: Ms, amount: i64) {
-        self.balance(now);
+        self.refill(now);
         if let policy::Budget::Ratio { cap, .. } = self.settings {
             self.tokens = cap.min(self.tokens + amount);
         }
+    }
+
+    fn refill(&mut self, now: Ms) {
+        self.tokens = self.balance(now);
+        self.as_of = now;
     }
 }

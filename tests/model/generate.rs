@@ -51,7 +51,7 @@ fn avoid_ties(policy: &Policy, call: &mut Call) {
     }
 }
 
-fn grains(range: RangeInclusive<Ms>) -> impl Strategy<Value = Ms> {
+fn grains(range: RangeInclusive<Ms>) -> impl Strategy<Value = Ms> + Clone {
     range.prop_map(|n| n * GRAIN)
 }
 
@@ -59,8 +59,7 @@ pub fn policy() -> impl Strategy<Value = Policy> {
     (
         prop_oneof![1 => Just(1), 9 => 2..=5_u32],
         backoff(),
-        option::weighted(0.7, grains(1..=150).prop_map(|d| d + DEADLINE_OFFSET)),
-        option::weighted(0.7, grains(1..=40)),
+        limits(),
         grains(4..=300),
         prop_oneof![
             3 => Just(1),
@@ -76,8 +75,7 @@ pub fn policy() -> impl Strategy<Value = Policy> {
             |(
                 max_attempts,
                 backoff,
-                deadline,
-                attempt_timeout,
+                (deadline, attempt_timeout),
                 largest_hint,
                 min_useful,
                 budget,
@@ -92,11 +90,28 @@ pub fn policy() -> impl Strategy<Value = Policy> {
                 budget,
                 breaker: breaker.map(|breaker| Breaker {
                     // A probe must be able to end before its lease does.
-                    lease: breaker.lease.max(attempt_timeout.unwrap_or(0)),
+                    lease: [attempt_timeout, deadline]
+                        .into_iter()
+                        .flatten()
+                        .min()
+                        .map_or(breaker.lease, |longest| longest.max(breaker.lease)),
                     ..breaker
                 }),
             },
         )
+}
+
+/// Deadline and attempt timeout.
+fn limits() -> impl Strategy<Value = (Option<Ms>, Option<Ms>)> {
+    let deadline = grains(1..=150).prop_map(|d| d + DEADLINE_OFFSET);
+    let timeout = grains(1..=40);
+    prop_oneof![
+        // Only these let a probe outlive its lease.
+        2 => Just((None, None)),
+        1 => timeout.clone().prop_map(|timeout| (None, Some(timeout))),
+        1 => deadline.clone().prop_map(|deadline| (Some(deadline), None)),
+        4 => (deadline.prop_map(Some), timeout.prop_map(Some)),
+    ]
 }
 
 fn backoff() -> impl Strategy<Value = Backoff> {

@@ -11,6 +11,8 @@ pub struct Seen {
     pub attempts: Vec<Attempt>,
     pub ended_at: Ms,
     pub ending: Ending,
+    /// What the call's error names as its source.
+    pub source: Option<Source>,
     /// Why no further attempt was decided for, where that was a decision.
     pub stopped: Option<Stopped>,
     /// At its end.
@@ -29,18 +31,23 @@ pub struct Attempt {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Ending {
-    /// The dependency's own answer, as it came.
-    Answer {
-        class: Class,
-        as_error: bool,
-    },
-    /// It failed to become ready.
-    Unready,
+    /// An answer that came as `Ok`.
+    Answer(Class),
+    /// The dependency's own error.
+    Failed,
     TimedOut,
     DeadlineExceeded,
     Refused(Refused),
     /// The caller went away.
     Dropped,
+}
+
+/// An error of the dependency's own.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Source {
+    Answer(Class),
+    /// It failed to become ready.
+    Unready,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -108,6 +115,8 @@ struct Active {
     attempts: Vec<Attempt>,
     /// What was paid for the retry under way or to come.
     charge: Option<i64>,
+    /// The last error that the dependency gave, unless an answer came since.
+    last_error: Option<Source>,
     doing: Doing,
     seen: Option<Seen>,
 }
@@ -147,6 +156,7 @@ impl Active {
             limit: [own, callers].into_iter().flatten().min(),
             attempts: Vec::new(),
             charge: None,
+            last_error: None,
             doing: Doing::Waiting,
             seen: None,
         }
@@ -190,7 +200,7 @@ impl Active {
                 Ok(permit) => self.attempt(world, now, permit),
                 Err(refused) => {
                     self.give_back(world, now);
-                    self.end(world, now, Ending::Refused(refused), None);
+                    self.refused(world, now, refused);
                 }
             },
             Doing::Done => unreachable!("nothing happens to a call that is over"),
@@ -208,7 +218,7 @@ impl Active {
                 }
                 self.attempt(world, now, permit);
             }
-            Err(refused) => self.end(world, now, Ending::Refused(refused), None),
+            Err(refused) => self.refused(world, now, refused),
         }
     }
 
@@ -268,8 +278,14 @@ impl Active {
                         budget.success(now);
                     }
                 }
-                let ending = Ending::Answer { class, as_error };
-                if class == Class::Success {
+                self.last_error = as_error.then_some(Source::Answer(class));
+                let ending = if as_error {
+                    Ending::Failed
+                } else {
+                    Ending::Answer(class)
+                };
+                // An error that is judged a success is still an error, and not tried again.
+                if class == Class::Success && !as_error {
                     self.end(world, now, ending, None);
                 } else {
                     self.again_or_end(world, now, class, ending);
@@ -278,7 +294,8 @@ impl Active {
             Cut::Unready => {
                 // Final for the call, whatever else would allow another attempt.
                 world.hear(now, permit, Heard::Answer(Health::Failing, None));
-                self.end(world, now, Ending::Unready, Some(Stopped::NotRetryable));
+                self.last_error = Some(Source::Unready);
+                self.end(world, now, Ending::Failed, Some(Stopped::NotRetryable));
             }
             Cut::AttemptTimeout => {
                 world.hear(now, permit, Heard::Answer(Health::Failing, None));
@@ -357,6 +374,11 @@ impl Active {
         }
     }
 
+    fn refused(&mut self, world: &mut World, now: Ms, refused: Refused) {
+        let stopped = Some(Stopped::Breaker(refused));
+        self.end(world, now, Ending::Refused(refused), stopped);
+    }
+
     fn dropped(&mut self, world: &mut World, now: Ms, doing: &Doing) {
         match doing {
             Doing::Trying { permit, .. } => {
@@ -389,8 +411,12 @@ impl Active {
             attempts: self.attempts.clone(),
             ended_at: now,
             ending,
+            source: match ending {
+                Ending::Answer(_) | Ending::Dropped => None,
+                _ => self.last_error,
+            },
             stopped,
-            balance: world.budget.as_mut().map(|b| b.balance(now)),
+            balance: world.budget.as_ref().map(|b| b.balance(now)),
             breaker: world.breaker.as_ref().map(|b| b.shown(now)),
         });
     }

@@ -7,20 +7,20 @@ mod settings;
 use std::error::Error as _;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use steadfast::{
     BreakerState, CallReport, Deadline, Error, ErrorKind, Policy, Refusal, RefusalReason,
     Resilience, ServiceBuilderExt, Stopped,
 };
-use tokio::time::{sleep_until, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
 use tower::{Service, ServiceBuilder};
 
 use crate::model::Ms;
 use crate::model::breaker::{Refused, Shown};
 use crate::model::policy::{Call, TOKEN};
-use crate::model::run::{self, Ending, Seen};
+use crate::model::run::{self, Ending, Seen, Source};
 use dependency::{CALL, Request, Scripted, World};
 pub(crate) use dependency::{Fault, Judge};
 pub(crate) use settings::builder;
@@ -81,29 +81,27 @@ async fn one_call(
     };
 
     let attempts = world.attempts[index].lock().unwrap().clone();
-    let (ending, stopped) = match result {
-        None => (Ending::Dropped, None),
+    let (ending, source, stopped) = match result {
+        None => (Ending::Dropped, None, None),
         Some((result, report)) => {
             let report = report.expect("a report of every call");
             assert_eq!(report.attempts() as usize, attempts.len());
-            let ending = match &result {
-                Ok(answer) => Ending::Answer {
-                    class: answer.0,
-                    as_error: false,
-                },
+            let stopped = report.stopped().map(plain_stopped);
+            match result {
+                Ok(answer) => (Ending::Answer(answer.0), None, stopped),
                 Err(error) => {
                     assert_eq!(error.attempts(), report.attempts());
                     assert_eq!(error.stopped(), report.stopped());
-                    ending_of(error)
+                    (plain_kind(&error), plain_source(&error), stopped)
                 }
-            };
-            (ending, report.stopped().map(plain_stopped))
+            }
         }
     };
     Seen {
         attempts,
         ended_at: world.now(),
         ending,
+        source,
         stopped,
         balance: policy
             .budget_balance()
@@ -117,24 +115,22 @@ async fn one_call(
     }
 }
 
-fn ending_of(error: &Error) -> Ending {
+fn plain_kind(error: &Error) -> Ending {
     match error.kind() {
-        ErrorKind::Failed => {
-            let source = error.source().expect("what the dependency said");
-            match source.downcast_ref() {
-                Some(Fault::Answer(class)) => Ending::Answer {
-                    class: *class,
-                    as_error: true,
-                },
-                Some(Fault::Unready) => Ending::Unready,
-                None => panic!("not the dependency's own error: {source:?}"),
-            }
-        }
+        ErrorKind::Failed => Ending::Failed,
         ErrorKind::TimedOut => Ending::TimedOut,
         ErrorKind::DeadlineExceeded => Ending::DeadlineExceeded,
         ErrorKind::Refused => Ending::Refused(plain_refusal(error.refusal().unwrap())),
         other => panic!("unknown kind {other:?}"),
     }
+}
+
+fn plain_source(error: &Error) -> Option<Source> {
+    Some(match error.source()?.downcast_ref() {
+        Some(Fault::Answer(class)) => Source::Answer(*class),
+        Some(Fault::Unready) => Source::Unready,
+        None => panic!("not the dependency's own error: {error:?}"),
+    })
 }
 
 fn plain_refusal(refusal: &Refusal) -> Refused {
