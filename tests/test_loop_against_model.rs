@@ -14,10 +14,10 @@ use proptest::strategy::ValueTree;
 use proptest::test_runner::{FileFailurePersistence, TestCaseError, TestRunner};
 use steadfast::Backoff;
 
-use model::GRAIN;
 use model::breaker::Shown;
-use model::policy::{Behaviour, Call, Class, Policy, Readiness, Try};
+use model::policy::{Behaviour, Breaker, Call, Class, Policy, Readiness, Try};
 use model::run::{Ending, Seen, Source, Stopped, run};
+use model::{DEADLINE_OFFSET, GRAIN};
 
 proptest! {
     #![proptest_config(cases(256))]
@@ -90,6 +90,45 @@ proptest! {
             prop_assert!(seen.ended_at <= call.starts + deadline);
         }
     }
+}
+
+/// A hang is no answer, not even one that says nothing: callers in a hurry must
+/// not close the breaker of a dead dependency.
+#[test]
+fn probes_that_impatient_callers_cut_short_leave_the_breaker_half_open() {
+    let policy = Policy {
+        attempt_timeout: Some(40 * GRAIN),
+        breaker: Some(Breaker {
+            consecutive: Some(1),
+            rate: None,
+            open_time: GRAIN,
+            growth: 1,
+            max_open_time: GRAIN,
+            max_hint_open: 0,
+            probes: 1,
+            successes: 1,
+            lease: 40 * GRAIN,
+        }),
+        ..only_retries(1)
+    };
+    let opens_it = Call {
+        script: vec![fails_at_once(Class::Transient)],
+        ..patient_call()
+    };
+    let in_a_hurry = (1..=12).map(|index| Call {
+        starts: 2 * GRAIN * index,
+        caller_has: Some(DEADLINE_OFFSET),
+        script: vec![Try {
+            ready: Readiness::After(0),
+            then: Behaviour::Hangs,
+        }],
+        ..patient_call()
+    });
+    let calls: Vec<Call> = [opens_it].into_iter().chain(in_a_hurry).collect();
+    let expected = run(&policy, &calls);
+    assert_eq!(expected[12].breaker, Some(Shown::HalfOpen));
+    let real = || real::builder(&policy).build().unwrap();
+    assert_eq!(in_paused_time(real::play(real, calls)), expected);
 }
 
 /// A property over cases in which nothing happens would hold as well.
@@ -212,7 +251,7 @@ fn in_paused_time<F: Future>(future: F) -> F::Output {
         .enable_time()
         .start_paused(true)
         .build()
-        .unwrap()
+        .expect("a runtime")
         .block_on(future)
 }
 

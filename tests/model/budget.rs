@@ -58,9 +58,9 @@ impl Budget {
         self.calls -= 1;
     }
 
-    pub fn success(&mut self, now: Ms) {
+    pub fn success(&mut self) {
         if let policy::Budget::Ratio { ratio, .. } = self.settings {
-            self.put(now, ratio);
+            self.put(ratio);
         }
     }
 
@@ -70,12 +70,13 @@ impl Budget {
             policy::Budget::Ratio { .. } => price,
             policy::Budget::Concurrent { .. } => TOKEN,
         };
-        self.refill(now);
-        let enough = self.balance(now) >= price;
-        if enough {
-            self.tokens -= price;
-            self.retrying += 1;
+        let balance = self.balance(now);
+        let enough = balance >= price;
+        if let policy::Budget::Ratio { .. } = self.settings {
+            self.as_of = now;
+            self.tokens = balance - if enough { price } else { 0 };
         }
+        self.retrying += u32::from(enough);
         enough
     }
 
@@ -85,20 +86,16 @@ impl Budget {
     }
 
     /// The attempt that was paid for never started.
-    pub fn give_back(&mut self, now: Ms, price: i64) {
+    pub fn give_back(&mut self, price: i64) {
         self.retrying -= 1;
-        self.put(now, price);
+        self.put(price);
     }
 
-    fn put(&mut self, now: Ms, amount: i64) {
-        self.refill(now);
+    /// What comes in does not wait for the refill: that is credited when a retry
+    /// asks, and finds the room that is left then.
+    fn put(&mut self, amount: i64) {
         if let policy::Budget::Ratio { cap, .. } = self.settings {
             self.tokens = cap.min(self.tokens + amount);
         }
-    }
-
-    fn refill(&mut self, now: Ms) {
-        self.tokens = self.balance(now);
-        self.as_of = now;
     }
 }

@@ -1,5 +1,7 @@
 //! What a run is made of: the settings and what the dependency does.
 
+use std::fmt;
+
 use super::Ms;
 
 #[derive(Clone, Debug)]
@@ -160,7 +162,7 @@ impl Class {
 }
 
 /// What the dependency does in one attempt.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct Try {
     pub ready: Readiness,
     pub then: Behaviour,
@@ -187,7 +189,7 @@ pub enum Behaviour {
     Hangs,
 }
 
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Call {
     pub starts: Ms,
     pub idempotent: bool,
@@ -198,4 +200,39 @@ pub struct Call {
     pub dropped_after: Option<Ms>,
     /// One for each attempt that may come.
     pub script: Vec<Try>,
+}
+
+/// On one line, also where all else is spread out: a minimal failing case has
+/// dozens of these.
+impl fmt::Debug for Try {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.ready {
+            Readiness::After(0) => {}
+            ready => write!(f, "ready {} ", flat(&ready))?,
+        }
+        f.write_str(&flat(&self.then))
+    }
+}
+
+impl fmt::Debug for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "at {}", self.starts)?;
+        if !self.idempotent {
+            f.write_str(", not idempotent")?;
+        }
+        if !self.copyable {
+            f.write_str(", not copyable")?;
+        }
+        if let Some(left) = self.caller_has {
+            write!(f, ", caller has {left}")?;
+        }
+        if let Some(after) = self.dropped_after {
+            write!(f, ", dropped after {after}")?;
+        }
+        write!(f, ": {}", flat(&self.script))
+    }
+}
+
+fn flat(value: &dyn fmt::Debug) -> String {
+    format!("{value:?}")
 }

@@ -199,7 +199,7 @@ impl Active {
             Doing::Sleeping { .. } => match world.admit(now) {
                 Ok(permit) => self.attempt(world, now, permit),
                 Err(refused) => {
-                    self.give_back(world, now);
+                    self.give_back(world);
                     self.refused(world, now, refused);
                 }
             },
@@ -275,7 +275,7 @@ impl Active {
                 world.hear(now, permit, heard);
                 if class.health() == Health::Ok {
                     if let Some(budget) = &mut world.budget {
-                        budget.success(now);
+                        budget.success();
                     }
                 }
                 self.last_error = as_error.then_some(Source::Answer(class));
@@ -352,15 +352,16 @@ impl Active {
             return Err(Stopped::NotReplayable);
         }
         world.would_admit(now).map_err(Stopped::Breaker)?;
+        let too_late = |at: Ms| self.limit.is_some_and(|limit| at > limit);
+        if too_late(now + policy.min_useful) {
+            return Err(Stopped::Deadline);
+        }
         let delay = match class.hint() {
             Some(hint) if hint > policy.largest_hint => return Err(Stopped::HintTooLong),
             Some(hint) => hint,
             None => policy.backoff.delay(attempts - 1),
         };
-        if self
-            .limit
-            .is_some_and(|limit| now + delay + policy.min_useful > limit)
-        {
+        if too_late(now + delay + policy.min_useful) {
             return Err(Stopped::Deadline);
         }
         let Some(budget) = &mut world.budget else {
@@ -385,7 +386,7 @@ impl Active {
                 world.hear(now, *permit, Heard::Nothing);
                 self.retry_over(world);
             }
-            Doing::Sleeping { .. } => self.give_back(world, now),
+            Doing::Sleeping { .. } => self.give_back(world),
             Doing::Waiting | Doing::Done => unreachable!("a drop within the call"),
         }
         self.end(world, now, Ending::Dropped, None);
@@ -397,9 +398,9 @@ impl Active {
         }
     }
 
-    fn give_back(&mut self, world: &mut World, now: Ms) {
+    fn give_back(&mut self, world: &mut World) {
         if let (Some(budget), Some(price)) = (&mut world.budget, self.charge.take()) {
-            budget.give_back(now, price);
+            budget.give_back(price);
         }
     }
 
@@ -423,10 +424,12 @@ impl Active {
 }
 
 /// Whether an attempt that the deadline cut tells something of the dependency.
+/// Where the policy sets no limit of its own there is nothing to hold the time
+/// against, and every cut tells.
 fn ran_long_enough(policy: &Policy, ran: Ms) -> bool {
     let own = [policy.attempt_timeout, policy.deadline];
     own.into_iter()
         .flatten()
         .min()
-        .is_some_and(|own| ran * 2 >= own)
+        .is_none_or(|own| ran * 2 >= own)
 }

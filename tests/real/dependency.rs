@@ -70,7 +70,9 @@ impl Service<Request> for Scripted {
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Fault>> {
         let asked = self.asked.get_or_insert_with(|| {
             let index = CALL.get();
-            let mut attempts = self.world.attempts[index].lock().unwrap();
+            let mut attempts = self.world.attempts[index]
+                .lock()
+                .expect("no panic elsewhere");
             let attempt = self.world.calls[index].script[attempts.len()];
             attempts.push(Attempt {
                 asked: self.world.now(),
@@ -95,8 +97,10 @@ impl Service<Request> for Scripted {
 
     fn call(&mut self, request: Request) -> Self::Future {
         let asked = self.asked.take().expect("called without being ready");
-        let mut attempts = self.world.attempts[request.index].lock().unwrap();
-        attempts.last_mut().unwrap().sent = Some(self.world.now());
+        let mut attempts = self.world.attempts[request.index]
+            .lock()
+            .expect("no panic elsewhere");
+        attempts.last_mut().expect("asked before").sent = Some(self.world.now());
         Box::pin(async move {
             match asked.attempt.then {
                 Behaviour::Hangs => std::future::pending().await,

@@ -46,7 +46,7 @@ pub(crate) async fn play(build: impl FnOnce() -> Policy<Judge>, calls: Vec<Call>
         .collect();
     let mut seen = Vec::new();
     for task in tasks {
-        seen.push(task.await.unwrap());
+        seen.push(task.await.expect("a call without a panic"));
     }
     seen
 }
@@ -80,7 +80,10 @@ async fn one_call(
         None => Some(reported.await),
     };
 
-    let attempts = world.attempts[index].lock().unwrap().clone();
+    let attempts = world.attempts[index]
+        .lock()
+        .expect("no panic elsewhere")
+        .clone();
     let (ending, source, stopped) = match result {
         None => (Ending::Dropped, None, None),
         Some((result, report)) => {
@@ -120,7 +123,7 @@ fn plain_kind(error: &Error) -> Ending {
         ErrorKind::Failed => Ending::Failed,
         ErrorKind::TimedOut => Ending::TimedOut,
         ErrorKind::DeadlineExceeded => Ending::DeadlineExceeded,
-        ErrorKind::Refused => Ending::Refused(plain_refusal(error.refusal().unwrap())),
+        ErrorKind::Refused => Ending::Refused(plain_refusal(error.refusal().expect("the refusal"))),
         other => panic!("unknown kind {other:?}"),
     }
 }
@@ -136,7 +139,10 @@ fn plain_source(error: &Error) -> Option<Source> {
 fn plain_refusal(refusal: &Refusal) -> Refused {
     match refusal.reason() {
         RefusalReason::Open => Refused::Open {
-            comes_back_in: refusal.retry_after().unwrap().as_millis() as Ms,
+            comes_back_in: refusal
+                .retry_after()
+                .expect("when to come back")
+                .as_millis() as Ms,
         },
         RefusalReason::HalfOpen => Refused::HalfOpen,
         other => panic!("unknown reason {other:?}"),
