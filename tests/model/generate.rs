@@ -251,6 +251,10 @@ fn call(mood: Mood) -> impl Strategy<Value = Call> {
         ],
         prop::bool::weighted(0.92),
         prop::bool::weighted(0.96),
+        option::weighted(
+            0.05,
+            prop_oneof![Just(Wish::NoRetries), Just(Wish::NotIdempotent)],
+        ),
         caller_has(mood),
         option::weighted(0.2, grains(0..=60).prop_map(|d| d + DROP_OFFSET)),
         vec(
@@ -259,10 +263,11 @@ fn call(mood: Mood) -> impl Strategy<Value = Call> {
         ),
     )
         .prop_map(
-            |(gap, idempotent, copyable, caller_has, dropped_after, script)| Call {
+            |(gap, idempotent, copyable, wish, caller_has, dropped_after, script)| Call {
                 starts: gap,
                 idempotent,
                 copyable,
+                wish,
                 caller_has,
                 dropped_after,
                 script,

@@ -194,12 +194,21 @@ pub struct Call {
     pub starts: Ms,
     pub idempotent: bool,
     pub copyable: bool,
+    pub wish: Option<Wish>,
     /// How long the caller has left when the call starts, the caller's deadline.
     pub caller_has: Option<Ms>,
     /// When the caller loses interest, counted from the start.
     pub dropped_after: Option<Ms>,
     /// One for each attempt that may come.
     pub script: Vec<Try>,
+}
+
+/// What the caller asks for, for this call only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wish {
+    NoRetries,
+    /// Whatever the request itself says.
+    NotIdempotent,
 }
 
 /// On one line, also where all else is spread out: a minimal failing case has
@@ -222,6 +231,9 @@ impl fmt::Debug for Call {
         }
         if !self.copyable {
             f.write_str(", not copyable")?;
+        }
+        if let Some(wish) = self.wish {
+            write!(f, ", wishes {wish:?}")?;
         }
         if let Some(left) = self.caller_has {
             write!(f, ", caller has {left}")?;

@@ -3,7 +3,7 @@
 use super::Ms;
 use super::breaker::{Breaker, Heard, Permit, Refused, Shown};
 use super::budget::Budget;
-use super::policy::{Behaviour, Call, Class, Health, Policy, Readiness, Try};
+use super::policy::{Behaviour, Call, Class, Health, Policy, Readiness, Try, Wish};
 
 /// What is to be seen of one call from outside.
 #[derive(Clone, Debug, PartialEq)]
@@ -55,6 +55,7 @@ pub enum Stopped {
     NotRetryable,
     NotIdempotent,
     AttemptsExhausted,
+    RetriesDisabled,
     NotReplayable,
     Breaker(Refused),
     HintTooLong,
@@ -342,11 +343,15 @@ impl Active {
         if !class.may_repeat() {
             return Err(Stopped::NotRetryable);
         }
-        if !class.not_done() && !self.call.idempotent {
+        let idempotent = self.call.idempotent && self.call.wish != Some(Wish::NotIdempotent);
+        if !class.not_done() && !idempotent {
             return Err(Stopped::NotIdempotent);
         }
         if attempts >= policy.max_attempts {
             return Err(Stopped::AttemptsExhausted);
+        }
+        if self.call.wish == Some(Wish::NoRetries) {
+            return Err(Stopped::RetriesDisabled);
         }
         if !self.call.copyable {
             return Err(Stopped::NotReplayable);

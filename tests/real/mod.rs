@@ -12,14 +12,14 @@ use std::time::Duration;
 
 use steadfast::{
     BreakerState, CallReport, Deadline, Error, ErrorKind, Policy, Refusal, RefusalReason,
-    Resilience, ServiceBuilderExt, Stopped,
+    Resilience, Scope, ServiceBuilderExt, Stopped,
 };
 use tokio::time::{Instant, sleep_until, timeout_at};
 use tower::{Service, ServiceBuilder};
 
 use crate::model::Ms;
 use crate::model::breaker::{Refused, Shown};
-use crate::model::policy::{Call, TOKEN};
+use crate::model::policy::{Call, TOKEN, Wish};
 use crate::model::run::{self, Ending, Seen, Source};
 use dependency::{CALL, Request, Scripted, World};
 pub(crate) use dependency::{Fault, Judge};
@@ -75,6 +75,13 @@ async fn one_call(
         Some(left) => Box::pin(Deadline::at(starts + ms(left)).scope(reported)),
         None => Box::pin(reported),
     };
+    let scope = Scope::current();
+    let reported = match call.wish {
+        Some(Wish::NoRetries) => scope.no_retries(),
+        Some(Wish::NotIdempotent) => scope.not_idempotent(),
+        None => scope,
+    }
+    .wrap(reported);
     let result = match call.dropped_after {
         Some(after) => timeout_at(starts + ms(after), reported).await.ok(),
         None => Some(reported.await),
@@ -154,6 +161,7 @@ fn plain_stopped(stopped: Stopped) -> run::Stopped {
         Stopped::NotRetryable => run::Stopped::NotRetryable,
         Stopped::NotIdempotent => run::Stopped::NotIdempotent,
         Stopped::AttemptsExhausted => run::Stopped::AttemptsExhausted,
+        Stopped::RetriesDisabled => run::Stopped::RetriesDisabled,
         Stopped::NotReplayable => run::Stopped::NotReplayable,
         Stopped::Breaker(refusal) => run::Stopped::Breaker(plain_refusal(&refusal)),
         Stopped::HintTooLong => run::Stopped::HintTooLong,
