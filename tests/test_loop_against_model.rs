@@ -34,6 +34,20 @@ proptest! {
 proptest! {
     #![proptest_config(cases(256))]
 
+    #[test]
+    fn the_breaker_keeps_its_times_to_the_millisecond(
+        (policy, calls) in model::generate::case_on_the_grain(),
+    ) {
+        let expected = run(&policy, &calls);
+        let real = || real::builder(&policy).build().unwrap();
+        let seen = in_paused_time(real::play(real, calls));
+        compare(&expected, &seen)?;
+    }
+}
+
+proptest! {
+    #![proptest_config(cases(256))]
+
     /// The random part of a delay lies between nothing and the backoff of that
     /// attempt, on top of what the server asked for.
     #[test]

@@ -32,6 +32,58 @@ pub fn case() -> impl Strategy<Value = (Policy, Vec<Call>)> {
     })
 }
 
+/// A breaker alone and calls that are answered at once, or never, all on the
+/// grain: so they meet the breaker's own times exactly, which calls with an
+/// offset each never do.
+pub fn case_on_the_grain() -> impl Strategy<Value = (Policy, Vec<Call>)> {
+    let call = |mood| {
+        let behaviour = prop_oneof![
+            9 => class(mood).prop_map(|class| Behaviour::Answers {
+                after: 0,
+                class,
+                as_error: true,
+            }),
+            1 => Just(Behaviour::Hangs),
+        ];
+        (grains(1..=12), grains(0..=60), behaviour).prop_map(|(gap, patience, then)| Call {
+            starts: gap,
+            idempotent: true,
+            copyable: true,
+            wish: None,
+            caller_has: None,
+            dropped_after: Some(patience + DROP_OFFSET),
+            script: vec![Try {
+                ready: Readiness::After(0),
+                then,
+            }],
+        })
+    };
+    let moods = prop_oneof![Just(Mood::Healthy), Just(Mood::Sick), Just(Mood::Mixed)];
+    let phase = moods.prop_flat_map(move |mood| vec(call(mood), 1..=14));
+    (breaker(), vec(phase, 1..=5)).prop_map(|(breaker, phases)| {
+        let policy = Policy {
+            max_attempts: 1,
+            backoff: Backoff::None,
+            deadline: None,
+            attempt_timeout: None,
+            largest_hint: GRAIN,
+            min_useful: 1,
+            budget: None,
+            breaker: Some(breaker),
+        };
+        let mut now = 0;
+        let calls = phases.into_iter().flatten().take(MOST_CALLS);
+        let mut calls: Vec<Call> = calls.collect();
+        for (index, call) in calls.iter_mut().enumerate() {
+            now += call.starts;
+            call.starts = now;
+            // No two of them leave at one instant.
+            call.dropped_after = call.dropped_after.map(|after| after + index as Ms);
+        }
+        (policy, calls)
+    })
+}
+
 fn avoid_ties(policy: &Policy, call: &mut Call) {
     let timeout = policy.attempt_timeout;
     for Try { ready, then } in &mut call.script {
