@@ -122,6 +122,7 @@ fn probes_that_impatient_callers_cut_short_leave_the_breaker_half_open() {
             probes: 1,
             successes: 1,
             lease: 40 * GRAIN,
+            abandoned_after: None,
         }),
         ..only_retries(1)
     };

@@ -225,9 +225,19 @@ fn breaker() -> impl Strategy<Value = Breaker> {
         prop_oneof![Just(0), Just(20 * GRAIN), Just(2000 * GRAIN)],
         (1..=3_u32).prop_flat_map(|probes| (Just(probes), 1..=probes)),
         prop_oneof![grains(1..=40), grains(100..=500)],
+        option::weighted(0.2, grains(1..=40).prop_map(|d| d + DROP_OFFSET)),
     )
         .prop_map(
-            |((consecutive, rate), open_time, growth, times, max_hint_open, probes, lease)| {
+            |(
+                (consecutive, rate),
+                open_time,
+                growth,
+                times,
+                max_hint_open,
+                probes,
+                lease,
+                abandoned_after,
+            )| {
                 Breaker {
                     consecutive,
                     rate,
@@ -238,6 +248,7 @@ fn breaker() -> impl Strategy<Value = Breaker> {
                     probes: probes.0,
                     successes: probes.1,
                     lease,
+                    abandoned_after,
                 }
             },
         )

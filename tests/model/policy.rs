@@ -17,6 +17,14 @@ pub struct Policy {
     pub breaker: Option<Breaker>,
 }
 
+impl Policy {
+    /// What an attempt may take, if the policy bounds it.
+    pub fn longest_attempt(&self) -> Option<Ms> {
+        let limits = [self.attempt_timeout, self.deadline];
+        limits.into_iter().flatten().min()
+    }
+}
+
 #[derive(Clone, Copy, Debug)]
 pub enum Backoff {
     None,
@@ -79,6 +87,8 @@ pub struct Breaker {
     pub probes: u32,
     pub successes: u32,
     pub lease: Ms,
+    /// From when on a drop is a failure; half of the longest attempt if unset.
+    pub abandoned_after: Option<Ms>,
 }
 
 #[derive(Clone, Debug)]

@@ -387,8 +387,13 @@ impl Active {
 
     fn dropped(&mut self, world: &mut World, now: Ms, doing: &Doing) {
         match doing {
-            Doing::Trying { permit, .. } => {
-                world.hear(now, *permit, Heard::Nothing);
+            Doing::Trying { permit, since, .. } => {
+                let heard = if given_up_on(&world.policy, now - since) {
+                    Heard::Answer(Health::Failing, None)
+                } else {
+                    Heard::Nothing
+                };
+                world.hear(now, *permit, heard);
                 self.retry_over(world);
             }
             Doing::Sleeping { .. } => self.give_back(world),
@@ -432,9 +437,17 @@ impl Active {
 /// Where the policy sets no limit of its own there is nothing to hold the time
 /// against, and every cut tells.
 fn ran_long_enough(policy: &Policy, ran: Ms) -> bool {
-    let own = [policy.attempt_timeout, policy.deadline];
-    own.into_iter()
-        .flatten()
-        .min()
-        .is_none_or(|own| ran * 2 >= own)
+    policy
+        .longest_attempt()
+        .is_none_or(|longest| ran * 2 >= longest)
+}
+
+/// Whether a caller who leaves then has given up on the dependency.
+fn given_up_on(policy: &Policy, ran: Ms) -> bool {
+    let chosen = policy.breaker.as_ref().and_then(|b| b.abandoned_after);
+    match (chosen, policy.longest_attempt()) {
+        (Some(chosen), _) => ran >= chosen,
+        (None, Some(longest)) => ran * 2 >= longest,
+        (None, None) => false,
+    }
 }

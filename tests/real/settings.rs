@@ -87,7 +87,13 @@ fn real_breaker(breaker: &plain::Breaker) -> BreakerConfig {
             }
         }
     };
+    let config = match breaker.abandoned_after {
+        Some(time) => config.abandoned_after(ms(time)),
+        None => config,
+    };
     config
+        // The model closes at once; the ramp has tests of its own.
+        .no_ramp()
         .open_time(ms(breaker.open_time))
         .growth(breaker.growth as f64)
         .max_open_time(ms(breaker.max_open_time))
