@@ -32,20 +32,22 @@ pub fn case() -> impl Strategy<Value = (Policy, Vec<Call>)> {
     })
 }
 
-/// A breaker alone and calls that are answered at once, or never, all on the
-/// grain: so they meet the breaker's own times exactly, which calls with an
-/// offset each never do.
+/// A breaker alone and calls that start on the grain, most of them answered at
+/// once: so they meet the breaker's own times exactly, which calls with an
+/// offset each never do. Answers and drops that come later have their offsets.
 pub fn case_on_the_grain() -> impl Strategy<Value = (Policy, Vec<Call>)> {
     let call = |mood| {
         let behaviour = prop_oneof![
-            9 => class(mood).prop_map(|class| Behaviour::Answers {
-                after: 0,
-                class,
-                as_error: true,
-            }),
-            1 => Just(Behaviour::Hangs),
-        ];
-        (grains(1..=12), grains(0..=60), behaviour).prop_map(|(gap, patience, then)| Call {
+            9 => (Just(0), class(mood)),
+            2 => (grains(0..=60).prop_map(|n| n + DEADLINE_OFFSET), class(mood)),
+        ]
+        .prop_map(|(after, class)| Behaviour::Answers {
+            after,
+            class,
+            as_error: true,
+        });
+        let behaviour = prop_oneof![11 => behaviour, 1 => Just(Behaviour::Hangs)];
+        (grains(1..=12), grains(0..=90), behaviour).prop_map(|(gap, patience, then)| Call {
             starts: gap,
             idempotent: true,
             copyable: true,
@@ -77,8 +79,15 @@ pub fn case_on_the_grain() -> impl Strategy<Value = (Policy, Vec<Call>)> {
         for (index, call) in calls.iter_mut().enumerate() {
             now += call.starts;
             call.starts = now;
-            // No two of them leave at one instant.
-            call.dropped_after = call.dropped_after.map(|after| after + index as Ms);
+            // No two of them end later at one instant.
+            let own = index as Ms;
+            call.dropped_after = call.dropped_after.map(|after| after + own);
+            if let Behaviour::Answers {
+                after: after @ 1.., ..
+            } = &mut call.script[0].then
+            {
+                *after += own;
+            }
         }
         (policy, calls)
     })
