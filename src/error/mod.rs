@@ -35,7 +35,8 @@ pub enum ErrorKind {
 /// One concrete type, whatever the service below fails with: it works with
 /// `?`, with `anyhow` and as a `BoxError`. The service's own error is the
 /// [`source`](StdError::source); `downcast_ref` on it gives the typed one
-/// back.
+/// back. After an attempt that timed out, which has none, it is that of the
+/// last attempt before that failed with one.
 ///
 /// A refusal is built without an allocation.
 ///
