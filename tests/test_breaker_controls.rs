@@ -435,3 +435,32 @@ async fn a_policy_is_reconfigured_as_a_whole_or_not_at_all_and_keeps_its_state()
     assert_eq!(call().await, 1, "the fourth failure of four");
     assert_eq!(policy.breaker().unwrap().state(), BreakerState::Open);
 }
+
+/// Through the stack, not only at the breaker: what is refused counts as asked.
+#[tokio::test(start_paused = true)]
+async fn a_recovery_lets_a_growing_share_through_the_stack_second_by_second() {
+    let policy = Policy::builder("inventory")
+        .breaker(three_failures())
+        .build()
+        .unwrap();
+    let breaker = policy.breaker().unwrap();
+    fail(breaker, 3);
+    advance(10 * SECOND).await;
+    breaker.admit().unwrap().success();
+    for second in 0..10u32 {
+        let mut passed = 0;
+        for _ in 0..100 {
+            let call = policy.call(|| async { Ok::<_, std::io::Error>(()) });
+            passed += u32::from(call.await.is_ok());
+            advance(SECOND / 100).await;
+        }
+        let share = 10 + 9 * second + 4;
+        let handful = if second == 0 { 5 } else { 0 };
+        let expected = share + handful;
+        assert!(
+            passed.abs_diff(expected) <= 1,
+            "second {second}: {passed}, not {expected}"
+        );
+    }
+    assert_eq!(breaker.state(), BreakerState::Closed);
+}
