@@ -42,6 +42,21 @@ impl Ambient {
         CURRENT.get()
     }
 
+    /// This scope where it is polled inside of `outer`: whichever bounds more
+    /// holds, and reports go to whoever waits there.
+    pub(crate) fn within(self, outer: Self) -> Self {
+        Self {
+            deadline: match (self.deadline, outer.deadline) {
+                (Some(own), Some(outer)) => Some(own.min(outer)),
+                (own, outer) => own.or(outer),
+            },
+            no_retries: self.no_retries || outer.no_retries,
+            not_idempotent: self.not_idempotent || outer.not_idempotent,
+            report_wanted: outer.report_wanted,
+            ..self
+        }
+    }
+
     /// Changes what the code around sees; used for what travels outwards.
     pub(crate) fn mark_given_up(given_up: bool) {
         CURRENT.set(Self {

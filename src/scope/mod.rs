@@ -93,7 +93,8 @@ impl Scope {
         self.ambient.deadline.map(Deadline::at)
     }
 
-    /// Puts this scope around `future`, wherever that is polled.
+    /// Puts this scope around `future`, wherever that is polled. A scope there
+    /// holds as well: the earlier deadline, and every wish of either.
     ///
     /// # Cancel safety
     ///
@@ -130,11 +131,13 @@ impl<F: Future> Future for Scoped<F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
-        let entered = Entered::new(this.ambient);
+        let mut frame = this.ambient.within(Ambient::current());
+        let entered = Entered::new(&mut frame);
         let polled = this.future.poll(cx);
         drop(entered);
+        this.ambient.given_up = frame.given_up;
         if polled.is_ready() {
-            Ambient::mark_given_up(this.ambient.given_up);
+            Ambient::mark_given_up(frame.given_up);
         }
         polled
     }
