@@ -35,8 +35,6 @@ pub(crate) struct Line {
 /// by more than its colour.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ink {
-    /// What the dependency could bear, or how it is when nothing is wrong.
-    Ground,
     NoRetries,
     RetriesAlone,
     BudgetOnly,

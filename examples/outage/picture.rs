@@ -118,9 +118,9 @@ fn draw_one(panel: &Panel<'_>, chart: &Chart) -> Result<(), BoxError> {
 
 /// One row below the title: a piece of each line and its name.
 fn legend(panel: &Panel<'_>, lines: &[Line]) -> Result<(), BoxError> {
-    const PIECE: i32 = 40;
+    const PIECE: i32 = 34;
     /// A character is about that wide.
-    const CHARACTER: f64 = 10.6;
+    const CHARACTER: f64 = 11.6;
     let y = 70;
     let mut x = LEFT;
     for line in lines {
@@ -136,7 +136,7 @@ fn legend(panel: &Panel<'_>, lines: &[Line]) -> Result<(), BoxError> {
         let style = text(TEXT).pos(Pos::new(HPos::Left, VPos::Center));
         let name = Text::new(line.name, (x + PIECE + 8, y), style);
         panel.draw(&name).map_err(owned)?;
-        x += PIECE + 8 + (line.name.chars().count() as f64 * CHARACTER) as i32 + 26;
+        x += PIECE + 8 + (line.name.chars().count() as f64 * CHARACTER) as i32 + 20;
     }
     Ok(())
 }
@@ -144,12 +144,11 @@ fn legend(panel: &Panel<'_>, lines: &[Line]) -> Result<(), BoxError> {
 /// Colours that people with any eyes can tell apart, and dashes for prints without colour.
 fn look(ink: Ink) -> (ShapeStyle, Option<(i32, i32)>) {
     let (colour, width, dash) = match ink {
-        Ink::Ground => (RGBColor(150, 150, 150), 3, Some((3, 7))),
         Ink::NoRetries => (RGBColor(110, 110, 110), 4, None),
         Ink::RetriesAlone => (RGBColor(213, 94, 0), 4, None),
         Ink::BudgetOnly => (RGBColor(170, 68, 153), 4, Some((18, 7))),
-        Ink::Breaker => (RGBColor(0, 120, 90), 4, Some((9, 7))),
-        Ink::Steadfast => (RGBColor(0, 114, 178), 7, None),
+        Ink::Breaker => (RGBColor(0, 90, 60), 3, Some((8, 8))),
+        Ink::Steadfast => (RGBColor(86, 180, 233), 9, None),
     };
     (colour.stroke_width(width), dash)
 }

@@ -136,7 +136,7 @@ impl RetryStorm {
 
     /// How much of the story tables and pictures show.
     fn shown(&self) -> Duration {
-        self.dip_ends() + (8 * self.dip_length).max(10 * SECOND)
+        self.dip_ends() + (10 * self.dip_length).max(10 * SECOND)
     }
 
     fn table(&self, storms: &[Storm], published: bool) -> Table<6> {
@@ -223,7 +223,7 @@ impl RetryStorm {
                 x: "seconds",
                 y: "% of requests answered",
                 x_range: 0.0..shown,
-                y_range: 0.0..104.0,
+                y_range: 0.0..119.0,
                 scale: Scale::Linear,
                 shade: shade(),
                 lines: answered.collect(),
