@@ -168,7 +168,6 @@ fn number(value: f64) -> String {
 }
 
 /// The library's errors borrow from the sheet.
-#[expect(clippy::needless_pass_by_value, reason = "for `map_err`")]
 fn owned(error: impl std::error::Error) -> BoxError {
     error.to_string().into()
 }

@@ -327,7 +327,9 @@ impl Scenario for RetryStorm {
                  from the beginning of the dip to the recovery, refused requests as none. All \
                  rows are the library's own parts on their defaults. Retries alone keep the queue \
                  full of requests whose callers have left; a budget adds little to the load but \
-                 lets the queue drain no faster than without retries; a breaker stops sending \
+                 lets the queue drain no faster than without retries (its small steps in the \
+                 picture are the trickle, which reaches the price of a retry in all clients at \
+                 once); a breaker stops sending \
                  until the queue is gone. Its open times are jittered at random, not by the seed.",
                 RECOVERED * 100.0,
                 self.give_up.as_secs_f64(),
