@@ -109,7 +109,9 @@ pub enum Event {
     },
 }
 
-/// Tells the sinks.
+/// Tells the sinks. What a sink shows of an event is worked out only if
+/// somebody listens at its level.
+#[inline]
 pub(crate) fn emit(event: &Event) {
     trace(event);
 }
@@ -126,10 +128,13 @@ fn trace(event: &Event) {
             dependency,
             generation,
             open_for,
-        } => {
-            let open_for_ms = millis(open_for);
-            tracing::warn!(target: TARGET, dependency, generation, open_for_ms, "breaker opened");
-        }
+        } => tracing::warn!(
+            target: TARGET,
+            dependency,
+            generation,
+            open_for_ms = millis(open_for),
+            "breaker opened"
+        ),
         Event::BreakerHalfOpen {
             dependency,
             generation,
@@ -143,32 +148,35 @@ fn trace(event: &Event) {
             attempt,
             delay,
             reason,
-        } => {
-            let delay_ms = millis(delay);
-            tracing::debug!(target: TARGET, dependency, attempt, delay_ms, %reason, "retry");
-        }
+        } => tracing::debug!(
+            target: TARGET,
+            dependency,
+            attempt,
+            delay_ms = millis(delay),
+            %reason,
+            "retry"
+        ),
         Event::Stopped {
             dependency,
             attempts,
             stopped,
             reason,
-        } => {
-            let stopped = stopped.as_str();
-            tracing::debug!(target: TARGET, dependency, attempts, stopped, %reason, "stopped");
-        }
-        Event::Refused { attempts, refusal } => {
-            let dependency = refusal.dependency();
-            let retry_after_ms = refusal.retry_after().map(millis);
-            let refusal = refusal.reason().as_str();
-            tracing::debug!(
-                target: TARGET,
-                dependency,
-                attempts,
-                refusal,
-                retry_after_ms,
-                "refused"
-            );
-        }
+        } => tracing::debug!(
+            target: TARGET,
+            dependency,
+            attempts,
+            stopped = stopped.as_str(),
+            %reason,
+            "stopped"
+        ),
+        Event::Refused { attempts, refusal } => tracing::debug!(
+            target: TARGET,
+            dependency = refusal.dependency(),
+            attempts,
+            refusal = refusal.reason().as_str(),
+            retry_after_ms = refusal.retry_after().map(millis),
+            "refused"
+        ),
         Event::OutOfTime {
             dependency,
             attempts,

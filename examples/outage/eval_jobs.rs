@@ -292,7 +292,7 @@ impl Scenario for EvalJobs {
                 Band::new(
                     "eval_jobs.recovery_peak_per_second.jittered",
                     *peak_jittered as f64,
-                    0.0..=*peak_lockstep as f64,
+                    1.0..=*peak_lockstep as f64 - 1.0,
                 ),
             ],
             json: json!({

@@ -115,9 +115,14 @@ impl Core {
             self.publish(&machine);
             answer
         };
-        self.tell(transition);
         match admission {
-            Admission::Admitted(ticket) => Ok(ticket),
+            Admission::Admitted(ticket) => {
+                // A listener that panics must not take the slot with it.
+                let unwinding = GiveUp { core: self, ticket };
+                self.tell(transition);
+                std::mem::forget(unwinding);
+                Ok(ticket)
+            }
             Admission::Open { until } => {
                 Err(self.refusal(RefusalReason::Open, until.saturating_sub(now)))
             }
@@ -132,7 +137,10 @@ impl Core {
             let outcome = match verdict.health() {
                 Health::Ok => ProbeOutcome::Success,
                 Health::Failing => ProbeOutcome::Failure(verdict.hint()),
-                Health::Neutral => ProbeOutcome::Neutral,
+                Health::Neutral if verdict.is_answer() => ProbeOutcome::Neutral,
+                // Cut short by the caller, or shed before it was sent: that
+                // the dependency is there at all is not known either.
+                Health::Neutral => ProbeOutcome::Dropped,
             };
             return self.probed(ticket, outcome, now());
         }
@@ -256,6 +264,18 @@ impl Core {
     /// machine that is whole.
     fn lock(&self) -> MutexGuard<'_, Machine> {
         self.machine.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Gives the ticket back when dropped.
+struct GiveUp<'a> {
+    core: &'a Core,
+    ticket: Ticket,
+}
+
+impl Drop for GiveUp<'_> {
+    fn drop(&mut self) {
+        self.core.give_up(self.ticket);
     }
 }
 

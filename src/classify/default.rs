@@ -17,10 +17,13 @@ use crate::error::Stopped;
 /// [`idempotent_if`](Self::idempotent_if), or every timeout may do the work
 /// twice.
 ///
-/// Two errors are recognised anywhere in the chain of sources: tower's
+/// Some errors are recognised anywhere in the chain of sources: tower's
 /// `load_shed::error::Overloaded` is a local limit (throttled, no evidence
-/// about the dependency), and tower's `timeout::error::Elapsed` got no answer
-/// (ambiguous).
+/// about the dependency); tower's `timeout::error::Elapsed` and tokio's
+/// `time::error::Elapsed` got no answer (ambiguous). Under every classifier, a
+/// steadfast [`Error`](crate::Error) that has given up and a
+/// [`Refusal`](crate::Refusal) end the retries: they come from a stack, or from
+/// a breaker, further down.
 ///
 /// # Examples
 ///
@@ -85,9 +88,11 @@ impl<Req: Clone, Res> Classify<Req, Res> for DefaultClassify {
 fn judge_error(error: &(dyn StdError + 'static)) -> Verdict {
     for cause in chain(error) {
         if cause.is::<Overloaded>() {
-            return Verdict::throttled(None).because("shed by a local limit");
+            return Verdict::throttled(None)
+                .because("shed by a local limit")
+                .not_asked();
         }
-        if cause.is::<Elapsed>() {
+        if cause.is::<Elapsed>() || cause.is::<tokio::time::error::Elapsed>() {
             return Verdict::ambiguous().because("timed out below");
         }
     }

@@ -104,7 +104,18 @@ pub struct Verdict {
     again: Again,
     health: Health,
     work: Work,
-    answered: bool,
+    heard: Heard,
+}
+
+/// What was heard of the dependency.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Heard {
+    /// An answer or a refusal of its own.
+    Answer,
+    /// Nothing, though it was asked.
+    Silence,
+    /// Nothing, as it was not asked.
+    NotAsked,
 }
 
 impl Verdict {
@@ -115,7 +126,7 @@ impl Verdict {
             again,
             health,
             work,
-            answered: true,
+            heard: Heard::Answer,
         }
     }
 
@@ -184,7 +195,7 @@ impl Verdict {
     #[must_use]
     pub const fn refused_below() -> Self {
         let (again, health) = (Again::Never, Health::Neutral);
-        Self::new(again, health, Work::Unknown, "refused or given up below")
+        Self::new(again, health, Work::Unknown, "refused or given up below").not_asked()
     }
 
     /// Gives the reason that errors and events show.
@@ -213,8 +224,18 @@ impl Verdict {
         self
     }
 
+    pub(crate) const fn not_asked(mut self) -> Self {
+        self.heard = Heard::NotAsked;
+        self
+    }
+
+    /// Whether the dependency itself said anything.
+    pub(crate) const fn is_answer(&self) -> bool {
+        matches!(self.heard, Heard::Answer)
+    }
+
     pub(crate) const fn unanswered(mut self) -> Self {
-        self.answered = false;
+        self.heard = Heard::Silence;
         self
     }
 
@@ -251,7 +272,7 @@ impl Verdict {
     /// Whether the attempt got an answer or a refusal; decides what a retry
     /// costs.
     pub(crate) const fn answered(&self) -> bool {
-        self.answered
+        !matches!(self.heard, Heard::Silence)
     }
 
     pub(crate) const fn is_success(&self) -> bool {

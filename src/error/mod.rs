@@ -219,9 +219,13 @@ impl Error {
     }
 }
 
-/// Whether an inner stack has refused or given up somewhere in the chain.
+/// Whether, somewhere in the chain, an inner stack has refused or given up, or
+/// a breaker asked by hand has refused.
 pub(crate) fn given_up_below(error: &(dyn StdError + 'static)) -> bool {
-    chain(error).any(|cause| cause.downcast_ref::<Error>().is_some_and(Error::is_final))
+    chain(error).any(|cause| {
+        let inner = cause.downcast_ref::<Error>();
+        inner.is_some_and(Error::is_final) || cause.is::<Refusal>()
+    })
 }
 
 impl fmt::Display for Error {

@@ -21,14 +21,13 @@ use crate::telemetry::{Event, emit};
 /// What is in scope for the primary and the entries.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Watch {
-    frame: Ambient,
-    overall: Option<Instant>,
-}
-
-impl Watch {
-    pub(super) const fn new(frame: Ambient, overall: Option<Instant>) -> Self {
-        Self { frame, overall }
-    }
+    /// What the primary sees.
+    pub(super) frame: Ambient,
+    /// By when primary and entries must be done.
+    pub(super) overall: Option<Instant>,
+    /// The call's start, where the primary's bound is this stage's own: then it
+    /// is kept here too, in case something before the primary's stack waits.
+    pub(super) bounded_since: Option<Instant>,
 }
 
 pin_project! {
@@ -174,7 +173,19 @@ where
             *this.report = collecting.take().or(*this.report);
             polled
         };
-        let failed = match Failed::of(ready!(polled), *this.report) {
+        let result = match (polled, this.watch.frame.deadline) {
+            (Poll::Ready(result), _) => result,
+            (Poll::Pending, Some(at)) => {
+                let Some(since) = this.watch.bounded_since else {
+                    return Poll::Pending;
+                };
+                ready!(this.timer.poll_until(at, cx));
+                let elapsed = at.saturating_duration_since(since);
+                Err(Error::new(ErrorKind::DeadlineExceeded, "primary").after(0, elapsed))
+            }
+            (Poll::Pending, None) => return Poll::Pending,
+        };
+        let failed = match Failed::of(result, *this.report) {
             Primary::Failed(failed) if this.shared.rule().falls_through(&failed.error) => failed,
             result => {
                 this.phase.set(Phase::Done);

@@ -116,14 +116,25 @@ impl<F, P> FallbackLayer<F, P> {
         &self.falls_through
     }
 
+    /// Whether it has a bound of its own for the primary.
+    const fn is_bounded(&self) -> bool {
+        self.within.is_some() || !self.reserve.is_zero()
+    }
+
     /// By when fallback and primary must be done, and the primary alone.
-    fn deadlines(&self, caller: Option<Instant>) -> (Option<Instant>, Option<Instant>) {
-        let own = self.within;
-        let own = own.and_then(|within| Instant::now().checked_add(within));
+    fn deadlines(
+        &self,
+        caller: Option<Instant>,
+        bounded_since: Option<Instant>,
+    ) -> (Option<Instant>, Option<Instant>) {
+        let Some(now) = bounded_since else {
+            return (caller, caller);
+        };
+        let own = self.within.and_then(|within| now.checked_add(within));
         let overall = own.map_or(caller, |own| earlier(caller, own));
-        // A reserve larger than the clock's past leaves nothing for the
-        // primary, which is what was asked for.
-        let primary = overall.map(|at| at.checked_sub(self.reserve).unwrap_or_else(Instant::now));
+        // A reserve larger than all there is leaves the primary nothing, which
+        // is what was asked for.
+        let primary = overall.map(|at| at.checked_sub(self.reserve).unwrap_or(now));
         (overall, primary)
     }
 }
@@ -165,7 +176,8 @@ where
     fn call(&mut self, request: Req) -> Self::Future {
         let kept = self.shared.entries.keep(&request);
         let scope = Ambient::current();
-        let (overall, primary) = self.shared.deadlines(scope.deadline);
+        let bounded_since = self.shared.is_bounded().then(Instant::now);
+        let (overall, primary) = self.shared.deadlines(scope.deadline, bounded_since);
         let mut frame = Ambient {
             deadline: primary,
             report_wanted: true,
@@ -174,7 +186,11 @@ where
         let entered = Entered::new(&mut frame);
         let inner = self.inner.call(request);
         drop(entered);
-        let watch = Watch::new(frame, overall);
+        let watch = Watch {
+            frame,
+            overall,
+            bounded_since,
+        };
         FallbackFuture::new(self.shared.handle(), kept, inner, watch)
     }
 }

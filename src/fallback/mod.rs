@@ -14,6 +14,9 @@
 //! through by the same rule, when the stack that gave it is polled in the same
 //! task; behind a `Buffer` only errors do.
 //!
+//! Such an answer is held while the entries are asked, because it stands if
+//! they fail; a secondary must not wait for what it holds.
+//!
 //! If all entries fail, the primary's result stands, with the last entry's
 //! error as [`Error::fallback_error`](crate::Error::fallback_error).
 //!

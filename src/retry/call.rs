@@ -103,9 +103,14 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
         cx: &mut Context<'_>,
     ) -> Poll<Result<T::Response, Error>> {
         let mut tick = Tick::unread();
+        if self.phase == Phase::Fresh {
+            self.as_mut().enter();
+            if let Err(error) = self.as_mut().attempt(&mut tick) {
+                return Poll::Ready(Err(self.fail(error, &mut tick)));
+            }
+        }
         for _ in 0..STEPS_PER_POLL {
             match self.phase {
-                Phase::Fresh => self.as_mut().enter(),
                 Phase::Waiting(until) => {
                     if let Some(until) = until {
                         ready!(self.as_mut().project().timer.poll_until(until, cx));
@@ -121,7 +126,7 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
                         return Poll::Ready(end);
                     }
                 }
-                Phase::Done => panic!("call polled after it ended"),
+                Phase::Fresh | Phase::Done => panic!("call polled after it ended"),
             }
         }
         cx.waker().wake_by_ref();
@@ -188,7 +193,6 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
     ) -> Option<Result<T::Response, Error>> {
         let Outcome { result, verdict } = outcome;
         let this = self.as_mut().project();
-        *this.verdict = Some(verdict);
         if let Some(budget) = &this.shared.budget {
             if let Some(charge) = this.charge.take() {
                 budget.settle(charge);
@@ -199,9 +203,10 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
         }
         if verdict.is_success() && result.is_ok() {
             self.as_mut().release();
-            self.report(None, tick);
+            self.report(verdict, None, tick);
             return result.ok().map(Ok);
         }
+        *this.verdict = Some(verdict);
         let failure = match result {
             Err(Failure::DeadlineExceeded) => {
                 let error = Error::new(ErrorKind::DeadlineExceeded, this.shared.dependency);
@@ -214,7 +219,7 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
                         *self.project().error = None;
                         None
                     }
-                    Err(stopped) => Some(Ok(self.answer(response, stopped, tick))),
+                    Err(stopped) => Some(Ok(self.answer(response, verdict, stopped, tick))),
                 };
             }
         };
@@ -272,12 +277,12 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
     fn answer(
         mut self: Pin<&mut Self>,
         mut response: T::Response,
+        verdict: Verdict,
         stopped: Stopped,
         tick: &mut Tick,
     ) -> T::Response {
         self.as_mut().release();
         let (shared, frame) = (&self.shared, &self.frame);
-        let verdict = self.verdict.unwrap_or(Verdict::success());
         let given_up = self.owns_retries() && verdict.again() == Again::AfterDelay;
         if given_up || frame.given_up {
             shared.stage.seal(&mut response, &stopped);
@@ -289,7 +294,7 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
             stopped,
             reason: verdict.reason(),
         });
-        self.report(Some(stopped), tick);
+        self.report(verdict, Some(stopped), tick);
         response
     }
 
@@ -312,14 +317,14 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
         self.shared.settings.max_attempts > 1 && !self.frame.no_retries
     }
 
-    fn report(&self, stopped: Option<Stopped>, tick: &mut Tick) {
+    fn report(&self, verdict: Verdict, stopped: Option<Stopped>, tick: &mut Tick) {
         if Ambient::current().report_wanted {
             leave_report(CallReport {
                 dependency: self.shared.dependency,
                 attempts: self.frame.attempt,
                 elapsed: tick.now().saturating_duration_since(self.started),
                 stopped,
-                verdict: self.verdict,
+                verdict: Some(verdict),
                 served_by: ServedBy::Primary,
                 answered: true,
             });
@@ -333,9 +338,9 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
         if matches!(phase, Phase::Fresh | Phase::Done) {
             return;
         }
-        if phase == Phase::Attempting {
-            this.shared.stage.abandon(this.running);
-        }
+        // In every phase: a classifier that panics between admission and the
+        // attempt's start leaves a permit behind too.
+        this.shared.stage.abandon(this.running);
         if let Some(budget) = &this.shared.budget {
             match this.charge.take() {
                 Some(charge) if phase == Phase::Attempting => budget.settle(charge),

@@ -53,6 +53,11 @@ impl Ambient {
             no_retries: self.no_retries || outer.no_retries,
             not_idempotent: self.not_idempotent || outer.not_idempotent,
             report_wanted: outer.report_wanted,
+            attempt: if self.attempt == 0 {
+                outer.attempt
+            } else {
+                self.attempt
+            },
             ..self
         }
     }

@@ -123,7 +123,8 @@ fn another_seed_measures_other_figures_and_the_same_seed_the_same() {
     let inputs = Amplification {
         f: vec![0.5],
         retries: vec![vec![2, 2]],
-        ..Amplification::default()
+        precision: 0.2,
+        requests: at_least_one(1_000),
     };
     let measured = |seed| inputs.measure(seed).unwrap()[0].measured;
     assert_eq!(measured(1).to_bits(), measured(1).to_bits());

@@ -55,7 +55,7 @@ fn plain_jobs(inputs: &EvalJobs, mut breaker: Option<PlainBreaker>) -> (Counts, 
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
     fn jobs_fare_as_in_a_plain_simulation(

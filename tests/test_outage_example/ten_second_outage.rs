@@ -117,7 +117,7 @@ fn held_against_the_plain_models(inputs: &TenSecondOutage) {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig::with_cases(32))]
 
     /// Arrivals an even number of milliseconds apart and an odd backoff: a retry never falls on an
     /// arrival, so that no figure hangs on who comes first at one tick.
@@ -166,7 +166,7 @@ fn the_published_inputs_give_the_published_figures() {
 
 #[test]
 fn with_a_breaker_that_opens_after_k_failures_k_and_one_probe_get_through() {
-    for k in [1, 2, 3, 7, 11, 20, 60] {
+    for k in [1, 2, 3, 11, 60] {
         let inputs = TenSecondOutage {
             threshold: at_least_one(k),
             ..Default::default()
@@ -181,7 +181,7 @@ fn with_a_breaker_that_opens_after_k_failures_k_and_one_probe_get_through() {
 
 #[test]
 fn shorter_cool_downs_cost_one_probe_each() {
-    for (seconds, probes) in [(1, 9), (2, 4), (3, 3), (4, 2), (9, 1), (10, 0), (60, 0)] {
+    for (seconds, probes) in [(1, 9), (2, 4), (9, 1), (10, 0), (60, 0)] {
         let open_time = Duration::from_secs(seconds);
         let inputs = TenSecondOutage {
             open_time,
