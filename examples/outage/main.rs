@@ -14,6 +14,7 @@
 
 pub(crate) mod amplification;
 pub(crate) mod arrangement;
+pub(crate) mod blips;
 pub(crate) mod chart;
 pub(crate) mod cli;
 pub(crate) mod clock;
@@ -24,6 +25,8 @@ mod files;
 pub(crate) mod fixture;
 pub(crate) mod fleet;
 pub(crate) mod inputs;
+pub(crate) mod jitter;
+pub(crate) mod latency;
 pub(crate) mod live;
 pub(crate) mod load_feedback;
 mod mean;
@@ -31,11 +34,13 @@ mod page;
 mod parts;
 mod picture;
 mod progress;
+mod provider;
 pub(crate) mod random;
 pub(crate) mod report;
 pub(crate) mod retry_storm;
 pub(crate) mod scenario;
 pub(crate) mod scripted;
+pub(crate) mod slots;
 pub(crate) mod ten_second_outage;
 
 use std::io::{self, IsTerminal, Write};

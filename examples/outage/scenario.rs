@@ -5,13 +5,17 @@ use std::time::Duration;
 use tower::BoxError;
 
 use super::amplification::Amplification;
+use super::blips::Blips;
 use super::eval_jobs::EvalJobs;
 use super::fixture::Fixture;
 use super::inputs::Input;
+use super::jitter::Jitter;
+use super::latency::Latency;
 use super::live::Live;
 use super::load_feedback::LoadFeedback;
 use super::report::Report;
 use super::retry_storm::RetryStorm;
+use super::slots::Slots;
 use super::ten_second_outage::TenSecondOutage;
 
 /// One story with its inputs.
@@ -47,6 +51,10 @@ pub(crate) fn all() -> Vec<Box<dyn Scenario>> {
         Box::new(TenSecondOutage::default()),
         Box::new(EvalJobs::default()),
         Box::new(Fixture::default()),
+        Box::new(Latency::default()),
+        Box::new(Slots::default()),
+        Box::new(Blips::default()),
+        Box::new(Jitter::default()),
         Box::new(LoadFeedback::default()),
         Box::new(RetryStorm::default()),
         Box::new(Live::default()),

@@ -38,7 +38,8 @@ fn keys(value: &Value) -> Vec<&str> {
 const QUICK: &str = "--set amplification.precision=0.2 --set amplification.requests=500 \
      --set load_feedback.clients=20 --set load_feedback.full=25 --set load_feedback.give_up=20 \
      --set retry_storm.clients=20 --set retry_storm.capacity=110 --set retry_storm.give_up=100 \
-     --set live.warm_up=0.1 --set live.outage=0.3 --set live.open_time=0.1";
+     --set live.warm_up=0.1 --set live.outage=0.3 --set live.open_time=0.1 \
+     --set latency.requests=300 --set slots.calls=1000 --set slots.watched=10 --set blips.days=0.05";
 
 #[test]
 fn json_is_one_object_with_a_key_for_each_scenario_that_ran() {
@@ -50,6 +51,10 @@ fn json_is_one_object_with_a_key_for_each_scenario_that_ran() {
         "ten_second_outage",
         "eval_jobs",
         "fixture",
+        "latency",
+        "slots",
+        "blips",
+        "jitter",
         "load_feedback",
         "retry_storm",
         "live",
@@ -94,6 +99,41 @@ fn json_is_one_object_with_a_key_for_each_scenario_that_ran() {
         ["lockstep", "jittered"]
     );
     assert_eq!(keys(&json["fixture"]), ["open_until_seconds", "probes"]);
+    assert_eq!(
+        keys(&json["latency"]),
+        [
+            "healthy_p99_s",
+            "retry_only_p50_s",
+            "retry_only_p99_s",
+            "full_path_share",
+            "full_path_share_correlated",
+            "sends_after_caller_left",
+            "steadfast_p50_s",
+            "steadfast_p99_s",
+            "steadfast_sends_after_caller_left",
+            "availability",
+            "served_by_secondary",
+        ]
+    );
+    assert_eq!(
+        keys(&json["slots"]),
+        [
+            "healthy_per_s",
+            "outage_per_s",
+            "unrelated_refused",
+            "steadfast_per_s",
+            "steadfast_unrelated_refused",
+        ]
+    );
+    assert_eq!(
+        keys(&json["blips"]),
+        ["raw_error_rate", "user_error_rate", "breaker_opened"]
+    );
+    let kinds = json["jitter"].as_array().unwrap().iter().map(|row| {
+        assert_eq!(keys(row), ["kind", "peak_per_10ms", "mean_completion_ms"]);
+        row["kind"].as_str().unwrap()
+    });
+    assert_eq!(kinds.collect::<Vec<_>>(), ["none", "±10 %", "full"]);
     assert_eq!(
         keys(&json["live"]),
         [
@@ -253,6 +293,26 @@ fn what_makes_no_sense_is_refused_with_a_list_of_what_does() {
         (
             "--set amplification.precision=0",
             &["amplification.precision=0"],
+        ),
+        (
+            "--set latency.rejects=1.2",
+            &["latency.rejects=1.2", "at most 1"],
+        ),
+        (
+            "--set slots.watched=86400",
+            &["slots.watched=86400", "500000 calls"],
+        ),
+        (
+            "--set blips.rate=1000",
+            &["blips.rate=1000", "5000000 requests"],
+        ),
+        (
+            "--set jitter.cap=0.01",
+            &["jitter.cap=0.01", "below backoff"],
+        ),
+        (
+            "--set jitter.clients=100000 --set jitter.capacity=1",
+            &["jitter.capacity=1", "10000000 attempts"],
         ),
         ("--set eval_jobs.backoff=1,,2", &["eval_jobs.backoff=1,,2"]),
     ] {
