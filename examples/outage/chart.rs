@@ -52,3 +52,15 @@ pub(crate) fn steps(values: impl IntoIterator<Item = f64>, step: f64) -> Vec<(f6
     });
     corners.collect()
 }
+
+/// How many of these moments have passed by when, up to `end`: a step at each.
+pub(crate) fn so_far(moments: impl IntoIterator<Item = f64>, end: f64) -> Vec<(f64, f64)> {
+    let mut points = Vec::new();
+    let mut count = 0.0;
+    for moment in moments {
+        points.extend([(moment, count), (moment, count + 1.0)]);
+        count += 1.0;
+    }
+    points.push((end, count));
+    points
+}

@@ -326,11 +326,11 @@ impl Scenario for RetryStorm {
                  were answered to {:.0} % or more; never: not within {} s. Attempts are counted \
                  from the beginning of the dip to the recovery, refused requests as none. All \
                  rows are the library's own parts on their defaults. Retries alone keep the queue \
-                 full of requests whose callers have left; a budget adds little to the load but \
-                 lets the queue drain no faster than without retries (its small steps in the \
-                 picture are the trickle, which reaches the price of a retry in all clients at \
-                 once); a breaker stops sending \
-                 until the queue is gone. Its open times are jittered at random, not by the seed.",
+                 full of requests whose callers have left. With a budget alone it drains later \
+                 than without retries by what the opening balances and the trickle have added (the \
+                 small steps in the picture: it reaches the price of a retry in all clients at \
+                 once). A breaker stops sending until the queue is gone. Its open times are \
+                 jittered at random, not by the seed.",
                 RECOVERED * 100.0,
                 self.give_up.as_secs_f64(),
             ),

@@ -10,9 +10,9 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt, service_fn};
 
-use super::chart::{Chart, Ink, Line, Scale};
+use super::chart::{Chart, Ink, Line, Scale, so_far};
 use super::clock::{self, arrival, arrivals_within, wait_until};
-use super::dependency::{Dependency, Down, Send};
+use super::dependency::{Dependency, Down};
 use super::inputs::{Input, grouped};
 use super::parts::steady_breaker;
 use super::report::{Band, Report, Table};
@@ -167,10 +167,10 @@ impl TenSecondOutage {
             ),
         ];
         let end = self.outage.as_secs_f64();
-        let lines = arrangements.map(|(name, ink, dependency)| Line {
-            name,
-            ink,
-            points: so_far(&dependency.sends(), end),
+        let lines = arrangements.map(|(name, ink, dependency)| {
+            let failed = dependency.sends().into_iter().filter(|send| send.failed);
+            let points = so_far(failed.map(|send| send.at.as_secs_f64()), end);
+            Line { name, ink, points }
         });
         let most = lines.iter().map(|line| line.points.len() / 2).max();
         let powers = (most.unwrap_or_default().max(10) as f64).log10().ceil();
@@ -209,17 +209,6 @@ impl TenSecondOutage {
             .no_retry_budget()
             .no_breaker()
     }
-}
-
-/// How many sends have failed by when: a step at each.
-fn so_far(sends: &[Send], end: f64) -> Vec<(f64, f64)> {
-    let mut points = Vec::new();
-    for send in sends.iter().filter(|send| send.failed) {
-        let (at, before) = (send.at.as_secs_f64(), points.len() as f64 / 2.0);
-        points.extend([(at, before), (at, before + 1.0)]);
-    }
-    points.push((end, points.len() as f64 / 2.0));
-    points
 }
 
 /// One request whose breaker hears only how the whole retry loop ended. A stack inside a stack would
