@@ -41,6 +41,7 @@ mod config;
 pub mod deadline;
 mod error;
 pub mod fallback;
+pub mod guide;
 mod name;
 mod policy;
 mod refusal;

@@ -254,10 +254,16 @@ impl Scenario for Blips {
         Ok(Report {
             table: table.render(),
             meaning: format!(
-                "On the default policy, {} attempts: a blip is gone by the second one, and whoever \
-                 fails twice is taken to fail for good. That is what the retry earns, and the \
-                 breaker sees no outage in it.",
-                self.attempts
+                "The default policy with {} attempts. A request that fails twice is taken to fail \
+                 for good; to hide all others is what the retry earns. {}",
+                self.attempts,
+                match figures.breaker_opened {
+                    0 => "The breaker sees no outage in it.".to_owned(),
+                    times => format!(
+                        "The breaker takes it for an outage {} times.",
+                        grouped(times)
+                    ),
+                }
             ),
             charts: Vec::new(),
             bands: vec![

@@ -1,5 +1,5 @@
-//! What a dependency that rejects quickly does to callers who wait: retries and a second provider
-//! keep the availability and lose the latency, unless a breaker remembers and a deadline is known.
+//! What a dependency that rejects quickly does to callers who wait: with retries and a second provider
+//! all are answered, and many too late, unless a breaker remembers and a deadline is known.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -9,14 +9,13 @@ use steadfast::fallback::{self, FallbackLayer};
 use steadfast::{
     Backoff, BreakerConfig, CallReport, Deadline, Policy, ServedBy, ServiceBuilderExt, Window,
 };
-use tokio::task::JoinSet;
-use tokio::time::Instant;
 use tower::{BoxError, ServiceBuilder, ServiceExt};
 
+use super::callers::{Callers, Providers, Run};
 use super::chart::{Chart, Ink, Line, Scale};
-use super::clock::{self, arrival, wait_until};
+use super::clock;
 use super::inputs::Input;
-use super::provider::{AnsweredBy, Manners, Number, Provider, doubled, plain_loop};
+use super::provider::{AnsweredBy, Manners, Provider, doubled, plain_loop};
 use super::random;
 use super::report::{Band, Rendered, Report, Table};
 use super::scenario::{Scenario, above_zero, at_most, reference, some_time};
@@ -58,33 +57,6 @@ impl Default for Latency {
             threshold: 0.25,
             reserve: Duration::from_secs(3),
         }
-    }
-}
-
-/// How the callers of one run fared.
-#[derive(Clone, Debug)]
-pub(crate) struct Run {
-    /// How long each request took, the fastest first.
-    took: Vec<Duration>,
-    /// The share of requests that the secondary answered.
-    pub(crate) by_secondary: f64,
-    /// The share of requests that were answered before their caller left.
-    pub(crate) in_time: f64,
-    /// Attempts at the primary per request.
-    pub(crate) attempts_per_request: f64,
-    /// Sends to either provider that began when their caller had already left.
-    pub(crate) begun_after_caller_left: u64,
-    /// Sends to either provider that were still under way when their caller had already left: those
-    /// that began then, and those that began before and went on.
-    pub(crate) sends_after_caller_left: u64,
-}
-
-impl Run {
-    /// The time within which this share of the requests was over, by the nearest rank.
-    pub(crate) fn percentile(&self, share: f64) -> Duration {
-        let rank = (self.took.len() as f64 * share).ceil() as usize;
-        let index = rank.clamp(1, self.took.len().max(1)) - 1;
-        self.took.get(index).copied().unwrap_or_default()
     }
 }
 
@@ -132,20 +104,23 @@ impl Latency {
 
     /// The comparator: the plain loop.
     async fn retry_only(&self, seed: u64, manners: Manners) -> Result<Run, BoxError> {
-        let providers = Providers::new(self, seed, manners);
+        let providers = self.providers(seed, manners);
         let waits = doubled(self.backoff, self.attempts.get());
-        self.traffic(&providers, |request| {
-            let Providers { primary, secondary } = providers.clone();
-            let waits = waits.clone();
-            async move { plain_loop(&primary, &secondary, &waits, request).await.ok() }
-        })
-        .await
+        let run = self
+            .callers()
+            .served(&providers, |request| {
+                let Providers { primary, secondary } = providers.clone();
+                let waits = waits.clone();
+                async move { plain_loop(&primary, &secondary, &waits, request).await.ok() }
+            })
+            .await;
+        Ok(run)
     }
 
     /// The stack: the same attempts and the same windows of backoff, but jittered, below a breaker
-    /// and within the time that the caller has.
+    /// and within the time that the caller has, which is in scope around each call.
     async fn steadfast(&self, seed: u64, manners: Manners) -> Result<Run, BoxError> {
-        let providers = Providers::new(self, seed, manners);
+        let providers = self.providers(seed, manners);
         let policy = Policy::builder("primary")
             .max_attempts(self.attempts.get())
             .backoff(Backoff::full_jitter(self.backoff, Duration::from_secs(86_400)).seed(seed))
@@ -162,88 +137,42 @@ impl Latency {
         let stack = ServiceBuilder::new()
             .layer(
                 FallbackLayer::new(fallback::service(providers.secondary.service()))
-                    .within(self.caller_leaves)
                     .reserve(self.reserve),
             )
             .resilience(policy)
             .service(providers.primary.service());
-        self.traffic(&providers, |request| {
-            let call = CallReport::capture(stack.clone().oneshot(request));
-            let call = Deadline::after(self.caller_leaves).scope(call);
-            async move {
-                let (answer, report) = call.await;
-                answer.ok()?;
-                Some(match report.map(|report| report.served_by()) {
-                    Some(ServedBy::Fallback(_)) => AnsweredBy::Secondary,
-                    _ => AnsweredBy::Primary,
-                })
-            }
-        })
-        .await
+        let run = self
+            .callers()
+            .served(&providers, |request| {
+                let call = CallReport::capture(stack.clone().oneshot(request));
+                let call = Deadline::after(self.caller_leaves).scope(call);
+                async move {
+                    let (answer, report) = call.await;
+                    answer.ok()?;
+                    Some(match report.map(|report| report.served_by()) {
+                        Some(ServedBy::Fallback(_)) => AnsweredBy::Secondary,
+                        _ => AnsweredBy::Primary,
+                    })
+                }
+            })
+            .await;
+        Ok(run)
     }
 
-    /// All requests, each on its own task, and what became of them.
-    async fn traffic<F>(
-        &self,
-        providers: &Providers,
-        serve: impl Fn(Number) -> F,
-    ) -> Result<Run, BoxError>
-    where
-        F: Future<Output = Option<AnsweredBy>> + Send + 'static,
-    {
-        let began = Instant::now();
-        let mut requests = JoinSet::new();
-        for request in 0..self.requests.get() {
-            wait_until(began + arrival(request, self.rate)).await;
-            let served = serve(request);
-            let started = Instant::now();
-            requests.spawn(async move { (served.await, started.elapsed()) });
+    fn callers(&self) -> Callers {
+        Callers {
+            count: self.requests,
+            rate: self.rate,
+            leave_after: self.caller_leaves,
         }
-        let served = requests.join_all().await;
-        let share = |of: usize| of as f64 / served.len() as f64;
-        let by_secondary = served
-            .iter()
-            .filter(|(by, _)| *by == Some(AnsweredBy::Secondary));
-        let in_time = served
-            .iter()
-            .filter(|(by, took)| by.is_some() && *took <= self.caller_leaves);
-        let (by_secondary, in_time) = (share(by_secondary.count()), share(in_time.count()));
-
-        let to_primary = providers.primary.sent();
-        let left = |request| began + arrival(request, self.rate) + self.caller_leaves;
-        let (mut begun_after, mut under_way_after) = (0, 0);
-        for sent in to_primary.iter().chain(&providers.secondary.sent()) {
-            begun_after += u64::from(sent.begun > left(sent.request));
-            under_way_after += u64::from(sent.ended > left(sent.request));
-        }
-        let attempts_per_request = share(to_primary.len());
-        let mut took: Vec<_> = served.into_iter().map(|(_, took)| took).collect();
-        took.sort_unstable();
-        Ok(Run {
-            took,
-            by_secondary,
-            in_time,
-            attempts_per_request,
-            begun_after_caller_left: begun_after,
-            sends_after_caller_left: under_way_after,
-        })
     }
-}
 
-/// A primary and a secondary with their records.
-#[derive(Clone)]
-struct Providers {
-    primary: Provider,
-    secondary: Provider,
-}
-
-impl Providers {
-    fn new(inputs: &Latency, seed: u64, manners: Manners) -> Self {
+    fn providers(&self, seed: u64, manners: Manners) -> Providers {
         let random = |purpose| random::stream(seed, purpose);
-        Self {
+        Providers {
             primary: Provider::new(manners, random("latency primary")),
             secondary: Provider::new(
-                Manners::healthy(inputs.secondary),
+                Manners::healthy(self.secondary),
                 random("latency secondary"),
             ),
         }

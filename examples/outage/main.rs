@@ -15,6 +15,7 @@
 pub(crate) mod amplification;
 pub(crate) mod arrangement;
 pub(crate) mod blips;
+mod callers;
 pub(crate) mod chart;
 pub(crate) mod cli;
 pub(crate) mod clock;

@@ -162,8 +162,8 @@ pub(crate) enum AnsweredBy {
     Secondary,
 }
 
-/// The comparator, in plain lines: every request presses the primary on its own account, then asks
-/// the secondary. No memory, and no idea of how long anybody is prepared to wait.
+/// The comparator, in plain lines: attempts with waits between them, then the secondary. Requests
+/// learn nothing from one another, and nobody looks at how long the caller will stay.
 ///
 /// # Errors
 ///

@@ -234,6 +234,21 @@ fn a_threshold_above_the_rejected_share_keeps_the_primary_in_use() {
 }
 
 #[test]
+fn what_is_reserved_lets_the_secondary_answer_when_the_primary_hangs() {
+    let with_reserve = |seconds| {
+        let inputs = Latency {
+            rejects: 0.0,
+            answer: Duration::from_secs(60),
+            reserve: Duration::from_secs(seconds),
+            ..published(500)
+        };
+        inputs.measure(1).unwrap().steadfast
+    };
+    assert_eq!(with_reserve(3).in_time, 1.0);
+    assert!(with_reserve(0).in_time < 1.0);
+}
+
+#[test]
 fn the_seed_decides_and_nothing_else() {
     let shown = |seed| format!("{:?}", published(500).measure(seed).unwrap());
     assert_eq!(shown(5), shown(5));
