@@ -55,6 +55,7 @@ pub mod telemetry;
 
 pub use breaker::config::{BreakerConfig, Window};
 pub use breaker::handle::{Breaker, Permit};
+pub use breaker::snapshot::{BreakerSnapshot, BreakerWatch};
 pub use breaker::state::BreakerState;
 pub use builder::ServiceBuilderExt;
 pub use classify::default::DefaultClassify;

@@ -9,7 +9,10 @@
 //! |---|---|---|
 //! | breaker opened | WARN | `dependency`, `generation`, `open_for_ms` |
 //! | breaker half-open | INFO | `dependency`, `generation` |
+//! | breaker recovering | INFO | `dependency`, `generation`, `ramp_ms` |
 //! | breaker closed | INFO | `dependency`, `generation` |
+//! | breaker forced open | WARN | `dependency`, `generation`, `reason` |
+//! | breaker disabled | WARN | `dependency`, `generation` |
 //! | retry | DEBUG | `dependency`, `attempt`, `delay_ms`, `reason` |
 //! | stopped | DEBUG | `dependency`, `attempts`, `stopped`, `reason` |
 //! | refused | DEBUG | `dependency`, `attempts`, `refusal`, `retry_after_ms` |
@@ -42,6 +45,34 @@ pub enum Event {
     /// A breaker admits its first probe.
     #[non_exhaustive]
     BreakerHalfOpen {
+        /// The dependency's name.
+        dependency: &'static str,
+        /// Grows with each change of state of this breaker.
+        generation: u32,
+    },
+    /// A breaker's probes succeeded: a growing share of the calls passes.
+    #[non_exhaustive]
+    BreakerRecovering {
+        /// The dependency's name.
+        dependency: &'static str,
+        /// Grows with each change of state of this breaker.
+        generation: u32,
+        /// Until it closes.
+        ramp: Duration,
+    },
+    /// A breaker was opened by hand.
+    #[non_exhaustive]
+    BreakerForcedOpen {
+        /// The dependency's name.
+        dependency: &'static str,
+        /// Grows with each change of state of this breaker.
+        generation: u32,
+        /// As it was given.
+        reason: &'static str,
+    },
+    /// A breaker was switched off by hand.
+    #[non_exhaustive]
+    BreakerDisabled {
         /// The dependency's name.
         dependency: &'static str,
         /// Grows with each change of state of this breaker.
@@ -139,6 +170,32 @@ fn trace(event: &Event) {
             dependency,
             generation,
         } => tracing::info!(target: TARGET, dependency, generation, "breaker half-open"),
+        Event::BreakerRecovering {
+            dependency,
+            generation,
+            ramp,
+        } => tracing::info!(
+            target: TARGET,
+            dependency,
+            generation,
+            ramp_ms = millis(ramp),
+            "breaker recovering"
+        ),
+        Event::BreakerForcedOpen {
+            dependency,
+            generation,
+            reason,
+        } => tracing::warn!(
+            target: TARGET,
+            dependency,
+            generation,
+            reason,
+            "breaker forced open"
+        ),
+        Event::BreakerDisabled {
+            dependency,
+            generation,
+        } => tracing::warn!(target: TARGET, dependency, generation, "breaker disabled"),
         Event::BreakerClosed {
             dependency,
             generation,

@@ -363,6 +363,14 @@ async fn overrides_are_read_at_the_call_and_at_the_first_poll() {
     let call = client.call("x");
     assert!(once().wrap(call).await.is_err());
     assert_eq!(inner.calls(), 2);
+
+    let careful = || Scope::current().not_idempotent();
+    let call = poll_fn(|_| Poll::Ready(client.call("x")));
+    assert!(careful().wrap(call).await.await.is_err());
+    assert_eq!(inner.calls(), 3);
+    let call = client.call("x");
+    assert!(careful().wrap(call).await.is_err());
+    assert_eq!(inner.calls(), 4);
 }
 
 #[tokio::test(start_paused = true)]
@@ -577,7 +585,24 @@ async fn a_capture_inside_a_capture_takes_its_own_report_only() {
     })
     .await;
     assert_eq!(inside.unwrap().dependency(), "b");
-    assert!(outside.is_some());
+    assert_eq!(outside.unwrap().dependency(), "a");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_capture_of_several_calls_has_the_last_ones_report() {
+    let (a, b) = (
+        Inner::always(Step::OkAfter(1.0)),
+        Inner::always(Step::OkAfter(1.0)),
+    );
+    let client = |name, inner| stack(&named(name).build().unwrap(), inner);
+    let (to_a, to_b) = (client("a", &a), client("b", &b));
+    let (_, report) = CallReport::capture(async {
+        assert!(send(&to_a, "x").await.is_ok());
+        assert!(send(&to_b, "x").await.is_ok());
+        tokio::time::sleep(secs(1.0)).await;
+    })
+    .await;
+    assert_eq!(report.unwrap().dependency(), "b");
 }
 
 #[tokio::test(start_paused = true)]

@@ -183,6 +183,47 @@ async fn a_late_success_from_before_half_open_was_left_does_not_count() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_late_success_does_not_count_in_a_later_half_open_either() {
+    let t = Clock::start();
+    let breaker = Breaker::new("case", bk()).unwrap();
+    for _ in 0..4 {
+        breaker.admit().unwrap().failure();
+    }
+    t.reach(10.0).await;
+    let hung = breaker.admit().unwrap();
+    t.reach(71.0).await;
+    breaker.admit().unwrap().failure();
+    t.reach(82.0).await;
+    let probe = breaker.admit().unwrap();
+    hung.success();
+    assert_eq!(breaker.state(), BreakerState::HalfOpen);
+    assert!(breaker.admit().is_err());
+    probe.success();
+    assert_eq!(breaker.state(), BreakerState::Closed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_became_of_a_probe_past_its_lease_changes_nothing_but_by_success() {
+    let end: [fn(Permit); 3] = [Permit::failure, Permit::neutral, drop];
+    for end in end {
+        let t = Clock::start();
+        let breaker = Breaker::new("case", bk()).unwrap();
+        for _ in 0..4 {
+            breaker.admit().unwrap().failure();
+        }
+        t.reach(10.0).await;
+        let hung = breaker.admit().unwrap();
+        t.reach(71.0).await;
+        let probe = breaker.admit().unwrap();
+        end(hung);
+        assert_eq!(breaker.state(), BreakerState::HalfOpen);
+        assert!(breaker.admit().is_err());
+        probe.success();
+        assert_eq!(breaker.state(), BreakerState::Closed);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn no_sequence_of_outcomes_lets_a_crowd_through_or_wedges_the_breaker() {
     let mut half_open_crowds = 0;
     for seed in 1..=60 {

@@ -84,6 +84,15 @@ async fn nesting_is_recognised_behind_the_users_own_error() {
     let inner = Inner::always(Step::Err);
     let below = stack(&four_attempts("inner"), &inner).map_err(Wrapped);
     sends_four_times(&inner, below).await;
+
+    // In another task only the error itself can tell.
+    let inner = Inner::always(Step::Err);
+    let below = stack(&four_attempts("inner"), &inner).map_err(Wrapped);
+    let spawned = service_fn(move |request: Text| {
+        let task = tokio::spawn(send(&below, request));
+        async move { task.await.expect("no panic") }
+    });
+    sends_four_times(&inner, spawned).await;
 }
 
 #[tokio::test(start_paused = true)]

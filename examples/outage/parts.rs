@@ -12,6 +12,7 @@ pub(crate) fn steady_breaker(threshold: NonZeroU32, open_time: Duration) -> Brea
         .open_time(open_time)
         .max_open_time(open_time)
         .growth(1.0)
+        .no_ramp()
         .open_jitter(0.0)
         .probes(1)
         .successes(1)

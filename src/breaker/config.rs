@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use crate::config::ConfigError;
-
 /// Over what a failure rate is taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
@@ -52,6 +50,7 @@ impl Window {
 /// | jitter on the open time | up to +25 %, never less | a fleet that opened together should not probe together |
 /// | probes, successes | 1, 1 | the smallest load that can prove anything |
 /// | probe lease | 60 s | a probe that never comes back must not hold the breaker half-open |
+/// | recovery | 10 s from 10 % of the calls to all | one success does not prove capacity for the whole traffic |
 /// | largest hint taken for the open time | 5 min | the dependency may ask for more time, not for ever |
 ///
 /// # Examples
@@ -74,23 +73,25 @@ impl Window {
 #[derive(Clone, Debug, PartialEq)]
 #[must_use = "settings do nothing until a breaker or a policy is built from them"]
 pub struct BreakerConfig {
-    consecutive: Option<u32>,
-    failure_rate: Option<f64>,
-    window: Window,
-    min_calls: Option<u32>,
-    last_failed: Option<u32>,
-    open_time: Duration,
-    growth: f64,
-    max_open_time: Option<Duration>,
-    open_jitter: f64,
-    max_hint_open: Duration,
-    probes: u32,
-    successes: u32,
-    probe_lease: Duration,
+    pub(super) consecutive: Option<u32>,
+    pub(super) failure_rate: Option<f64>,
+    pub(super) window: Window,
+    pub(super) min_calls: Option<u32>,
+    pub(super) last_failed: Option<u32>,
+    pub(super) slow_calls: Option<(Duration, f64)>,
+    pub(super) open_time: Duration,
+    pub(super) growth: f64,
+    pub(super) max_open_time: Option<Duration>,
+    pub(super) open_jitter: f64,
+    pub(super) max_hint_open: Duration,
+    pub(super) probes: u32,
+    pub(super) successes: u32,
+    pub(super) probe_lease: Duration,
+    pub(super) ramp: Duration,
+    pub(super) ramp_from: f64,
+    pub(super) abandoned_after: Option<Duration>,
+    pub(super) concurrency_limit: Option<u32>,
 }
-
-const DEFAULT_MIN_CALLS: u32 = 20;
-const DEFAULT_MAX_OPEN: Duration = Duration::from_secs(60);
 
 impl Default for BreakerConfig {
     fn default() -> Self {
@@ -106,6 +107,7 @@ impl BreakerConfig {
             window: Window::time(Duration::from_secs(10)),
             min_calls: None,
             last_failed: None,
+            slow_calls: None,
             open_time: Duration::from_secs(5),
             growth: 2.0,
             max_open_time: None,
@@ -114,6 +116,10 @@ impl BreakerConfig {
             probes: 1,
             successes: 1,
             probe_lease: Duration::from_secs(60),
+            ramp: Duration::from_secs(10),
+            ramp_from: 0.1,
+            abandoned_after: None,
+            concurrency_limit: None,
         }
     }
 
@@ -163,6 +169,15 @@ impl BreakerConfig {
         self
     }
 
+    /// Opens as well when at least `rate` of the calls in the window took
+    /// `threshold` or longer, whatever came of them; the window and its
+    /// minimum are those of the failure rate. Off unless asked for. A probe
+    /// that is slow counts as failed.
+    pub const fn slow_calls(mut self, threshold: Duration, rate: f64) -> Self {
+        self.slow_calls = Some((threshold, rate));
+        self
+    }
+
     /// How long it stays open the first time, from the outcome that opened it.
     pub const fn open_time(mut self, open_time: Duration) -> Self {
         self.open_time = open_time;
@@ -203,7 +218,7 @@ impl BreakerConfig {
         self
     }
 
-    /// How many of the probes must succeed to close the breaker; the first
+    /// How many of the probes must succeed to begin the recovery; the first
     /// that fails opens it again.
     pub const fn successes(mut self, successes: u32) -> Self {
         self.successes = successes;
@@ -217,142 +232,40 @@ impl BreakerConfig {
         self
     }
 
-    /// The settings as the engine uses them, or which of them is impossible.
-    pub(crate) fn check(&self) -> Result<Rules, ConfigError> {
-        let rate = self.failure_rate.map(rate_in_parts).transpose()?;
-        at_least_one("breaker.consecutive", self.consecutive)?;
-        at_least_one("breaker.last_failed", self.last_failed)?;
-        at_least_one("breaker.min_calls", self.min_calls)?;
-        at_least_one("breaker.probes", Some(self.probes))?;
-        at_least_one("breaker.successes", Some(self.successes))?;
-        let min_calls = self.check_window()?;
-        if self.successes > self.probes {
-            let problem = "more successes than probes can never be reached";
-            return Err(ConfigError::new(
-                "breaker.successes",
-                self.successes,
-                problem,
-            ));
-        }
-        Ok(Rules {
-            consecutive: self.consecutive,
-            rate,
-            window: self.window.kind,
-            min_calls,
-            last_failed: self.last_failed,
-            recovery: self.check_recovery()?,
-        })
+    /// How long the recovery takes after half-open, during which a share of
+    /// the calls passes that grows from [`ramp_from`](Self::ramp_from) to all.
+    /// A handful passes at any rate of calls, so that little traffic is not
+    /// held back. A sample that fails opens the breaker again.
+    pub const fn ramp(mut self, length: Duration) -> Self {
+        self.ramp = length;
+        self
     }
 
-    fn check_window(&self) -> Result<u32, ConfigError> {
-        let calls = match self.window.kind {
-            WindowKind::Count(calls) => calls,
-            WindowKind::Time(length) => {
-                if length < SHORTEST_WINDOW {
-                    let value = format!("{length:?}");
-                    let problem = "a time window is at least 10 ms";
-                    return Err(ConfigError::new("breaker.window", value, problem));
-                }
-                LARGEST_WINDOW
-            }
-        };
-        if calls == 0 || calls > LARGEST_WINDOW {
-            let problem = "a count window holds 1 to 1,000,000 calls";
-            return Err(ConfigError::new("breaker.window", calls, problem));
-        }
-        let min_calls = self.min_calls.unwrap_or(DEFAULT_MIN_CALLS.min(calls));
-        if min_calls > calls {
-            let problem = "the window never holds as many calls";
-            return Err(ConfigError::new("breaker.min_calls", min_calls, problem));
-        }
-        if let Some(last) = self.last_failed.filter(|last| *last > calls) {
-            let problem = "the window never holds as many calls";
-            return Err(ConfigError::new("breaker.last_failed", last, problem));
-        }
-        Ok(min_calls)
+    /// The share of the calls with which a recovery begins, from 0 to 1.
+    pub const fn ramp_from(mut self, share: f64) -> Self {
+        self.ramp_from = share;
+        self
     }
 
-    fn check_recovery(&self) -> Result<Recovery, ConfigError> {
-        let longest = self
-            .max_open_time
-            .unwrap_or(DEFAULT_MAX_OPEN.max(self.open_time));
-        let problem = if self.open_time.is_zero() {
-            Some(("breaker.open_time", "0ns".to_owned(), "must be above 0"))
-        } else if longest < self.open_time {
-            let value = format!("{longest:?}");
-            Some(("breaker.max_open_time", value, "is below the open time"))
-        } else if !(self.growth >= 1.0 && self.growth.is_finite()) {
-            let value = self.growth.to_string();
-            Some(("breaker.growth", value, "must be finite and at least 1"))
-        } else if !(0.0..=10.0).contains(&self.open_jitter) {
-            let value = self.open_jitter.to_string();
-            Some(("breaker.open_jitter", value, "must be from 0 to 10"))
-        } else if self.probe_lease.is_zero() {
-            Some(("breaker.probe_lease", "0ns".to_owned(), "must be above 0"))
-        } else {
-            None
-        };
-        match problem {
-            Some((field, value, problem)) => Err(ConfigError::new(field, value, problem)),
-            None => Ok(Recovery {
-                open_time: self.open_time,
-                growth: self.growth,
-                max_open_time: longest,
-                open_jitter: self.open_jitter,
-                max_hint_open: self.max_hint_open,
-                probes: self.probes,
-                successes: self.successes,
-                probe_lease: self.probe_lease,
-            }),
-        }
+    /// No recovery: successful probes close the breaker at once.
+    pub const fn no_ramp(self) -> Self {
+        self.ramp(Duration::ZERO)
     }
-}
 
-const SHORTEST_WINDOW: Duration = Duration::from_millis(10);
-const LARGEST_WINDOW: u32 = 1_000_000;
-
-/// Rates are compared as whole parts of this, so that 0.29 over 100 calls is
-/// reached by the 29th failure: as a float it is not.
-pub(crate) const PARTS: u32 = 1_000_000_000;
-
-fn rate_in_parts(rate: f64) -> Result<u32, ConfigError> {
-    if rate > 0.0 && rate <= 1.0 {
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
-        let parts = (rate * f64::from(PARTS)).round() as u32;
-        return Ok(parts.max(1));
+    /// Calls that are dropped from outside after at least this time count as
+    /// failures: whoever waited has given up on the dependency. Dropped sooner
+    /// they count for nothing. Default: half of what an attempt may take by the
+    /// policy.
+    pub const fn abandoned_after(mut self, time: Duration) -> Self {
+        self.abandoned_after = Some(time);
+        self
     }
-    let problem = "must be above 0 and at most 1";
-    Err(ConfigError::new("breaker.failure_rate", rate, problem))
-}
 
-fn at_least_one(field: &'static str, value: Option<u32>) -> Result<(), ConfigError> {
-    match value {
-        Some(0) => Err(ConfigError::new(field, 0, "must be at least 1")),
-        _ => Ok(()),
+    /// Refuses calls beyond this many in flight; during a recovery beyond its
+    /// share of them. Such refusals are local and say nothing about health.
+    /// Off unless asked for.
+    pub const fn concurrency_limit(mut self, calls: u32) -> Self {
+        self.concurrency_limit = Some(calls);
+        self
     }
-}
-
-/// Checked trip rules.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Rules {
-    pub(crate) consecutive: Option<u32>,
-    /// In billionths, see [`PARTS`].
-    pub(crate) rate: Option<u32>,
-    pub(crate) window: WindowKind,
-    pub(crate) min_calls: u32,
-    pub(crate) last_failed: Option<u32>,
-    pub(crate) recovery: Recovery,
-}
-
-/// Checked settings of what follows a trip.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Recovery {
-    pub(crate) open_time: Duration,
-    pub(crate) growth: f64,
-    pub(crate) max_open_time: Duration,
-    pub(crate) open_jitter: f64,
-    pub(crate) max_hint_open: Duration,
-    pub(crate) probes: u32,
-    pub(crate) successes: u32,
-    pub(crate) probe_lease: Duration,
 }

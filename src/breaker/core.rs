@@ -2,37 +2,48 @@
 //! state take, and in front of it the words that every call reads.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::config::{BreakerConfig, Rules};
-use super::state::{Admission, BreakerState, Machine, ProbeOutcome, Ticket, Transition, nanos};
-use super::window::Meter;
+use super::config::BreakerConfig;
+use super::in_flight::InFlight;
+use super::rules::Rules;
+use super::snapshot::BreakerSnapshot;
+use super::state::{
+    Admission, BreakerState, Heard, Machine, Ticket, TicketKind, Transition, nanos,
+};
+use super::window::{Call, Meter};
 use crate::classify::verdict::{Health, Verdict};
 use crate::config::ConfigError;
+use crate::name::Name;
 use crate::refusal::{Refusal, RefusalReason};
 use crate::telemetry::{Event, emit};
 
 /// # Memory ordering
 ///
-/// `door` and `closed_until` mirror the machine and are written only under its
-/// lock, `closed_until` first, both with Release. Readers load `door` first
+/// `door` and `shut_until` mirror the machine and are written only under its
+/// lock, `shut_until` first, both with Release. Readers load `door` first
 /// (Acquire). A reader may see an old door with a new time: it then refuses
 /// for a little longer or takes the lock and asks the machine, never admits on
 /// its own. Only a door that says closed admits without the lock, and a ticket
 /// given so is void once the generation has changed.
 #[derive(Debug)]
 pub struct Core {
-    name: &'static str,
+    name: Name,
     base: Instant,
-    /// generation (32) | door (2)
+    /// generation (32) | door (3)
     door: AtomicU64,
     /// Until when a shut door stays shut.
     shut_until: AtomicU64,
     meter: Meter,
+    in_flight: InFlight,
     machine: Mutex<Machine>,
+    rules: Mutex<Rules>,
+    /// Told of each new generation; made by the first who watches.
+    watched: OnceLock<watch::Sender<u32>>,
 }
 
 /// What stands before the machine.
@@ -41,35 +52,96 @@ const CLOSED: u64 = 0;
 const SHUT_OPEN: u64 = 1;
 /// Probes are out: refuse until `shut_until`.
 const SHUT_PROBES: u64 = 2;
-/// Half-open with a slot to take: ask the machine.
+/// Ask the machine.
 const AJAR: u64 = 3;
+/// Switched off by hand: admit, count, never open.
+const DISABLED: u64 = 4;
+
+const DOOR_BITS: u32 = 3;
+const DOOR_MASK: u64 = (1 << DOOR_BITS) - 1;
 
 const fn door_word(generation: u32, door: u64) -> u64 {
-    (generation as u64) << 2 | door
+    (generation as u64) << DOOR_BITS | door
+}
+
+#[expect(clippy::cast_possible_truncation, reason = "takes the word apart")]
+const fn generation_of(door: u64) -> u32 {
+    (door >> DOOR_BITS) as u32
 }
 
 impl Core {
-    pub(crate) fn new(name: &'static str, config: &BreakerConfig) -> Result<Self, ConfigError> {
+    pub(crate) fn new(name: Name, config: &BreakerConfig) -> Result<Self, ConfigError> {
+        let rules = config.check()?;
         Ok(Self {
             name,
             base: Instant::now(),
             door: AtomicU64::new(door_word(0, CLOSED)),
             shut_until: AtomicU64::new(0),
-            meter: Meter::new(config.check()?),
-            machine: Mutex::new(Machine::new()),
+            meter: Meter::new(&rules),
+            in_flight: InFlight::new(rules.concurrency_limit),
+            machine: Mutex::new(Machine::new(rules.recovery)),
+            rules: Mutex::new(rules),
+            watched: OnceLock::new(),
         })
     }
 
     pub(crate) const fn name(&self) -> &'static str {
-        self.name
+        self.name.as_str()
     }
 
-    pub(crate) const fn rules(&self) -> &Rules {
-        self.meter.rules()
+    /// The settings, as last configured. For descriptions, not for calls.
+    pub(crate) fn rules(&self) -> Rules {
+        *self.rules.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The breaker's own word on when a dropped call counts.
+    pub(crate) fn abandoned_after(&self) -> Option<Duration> {
+        self.rules().abandoned_after
+    }
+
+    /// Whether anybody wants to know how long calls run.
+    pub(crate) const fn measures_time(&self) -> bool {
+        self.meter.counts_slow_calls()
+    }
+
+    /// Uses other settings and keeps the state and what has been counted.
+    pub(crate) fn reconfigure(&self, config: &BreakerConfig) -> Result<(), ConfigError> {
+        let rules = config.check()?;
+        let mut kept = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
+        self.meter.reconfigure(&rules)?;
+        self.in_flight.set_limit(rules.concurrency_limit);
+        let mut machine = self.lock();
+        machine.reconfigure(rules.recovery);
+        self.publish(&machine);
+        *kept = rules;
+        Ok(())
     }
 
     pub(crate) fn state(&self, now: Instant) -> BreakerState {
         self.lock().state(self.since_base(now))
+    }
+
+    pub(crate) fn snapshot(&self, now: Instant) -> BreakerSnapshot {
+        let now = self.since_base(now);
+        let machine = self.lock();
+        let wait = |until: u64| Duration::from_nanos(until.saturating_sub(now));
+        BreakerSnapshot {
+            dependency: self.name(),
+            state: machine.state(now),
+            generation: machine.generation(),
+            share: machine.share(now),
+            failed_recoveries: machine.failed_recoveries(),
+            next_check: machine.open_until().map(wait),
+            forced_reason: machine.forced_reason().map(Name::as_str),
+            counts: self.meter.counts(now),
+            in_flight: self.in_flight.now(),
+        }
+    }
+
+    /// A receiver that is told of each new generation.
+    pub(crate) fn watch(&self) -> watch::Receiver<u32> {
+        let made = || watch::Sender::new(self.lock().generation());
+        self.watched.get_or_init(made).subscribe()
     }
 
     /// A look without a reservation. `now` is asked only if the breaker is
@@ -77,30 +149,52 @@ impl Core {
     #[inline]
     pub(crate) fn would_admit(&self, now: impl FnOnce() -> Instant) -> Result<(), Refusal> {
         let door = self.door.load(Ordering::Acquire);
-        if door & 3 == CLOSED {
+        if door & DOOR_MASK == CLOSED && !self.in_flight.is_limited() {
             return Ok(());
         }
-        self.knock(door, self.since_base(now()))
+        self.look(door, self.since_base(now()))
+    }
+
+    #[cold]
+    fn look(&self, door: u64, now: u64) -> Result<(), Refusal> {
+        self.knock(door, now)?;
+        let mut share = 1.0;
+        if door & DOOR_MASK == AJAR {
+            // A copy of the machine answers as it would, and is thrown away.
+            let mut machine = self.lock().clone();
+            share = machine.share(now);
+            self.answer(machine.admit(now).0, now)?;
+        }
+        if self.in_flight.has_room(share) {
+            Ok(())
+        } else {
+            Err(self.refusal(RefusalReason::ConcurrencyLimit, None))
+        }
     }
 
     /// Whether a door that is not closed stands to be asked at the machine.
     fn knock(&self, door: u64, now: u64) -> Result<(), Refusal> {
         let until = self.shut_until.load(Ordering::Acquire);
-        match door & 3 {
-            SHUT_OPEN if now < until => Err(self.refusal(RefusalReason::Open, until - now)),
-            SHUT_PROBES if now < until => Err(self.probes_out(until, now)),
-            _ => Ok(()),
+        let shut = match door & DOOR_MASK {
+            SHUT_OPEN => Admission::Open { until },
+            SHUT_PROBES => Admission::ProbesOut { lease_over: until },
+            _ => return Ok(()),
+        };
+        if now < until {
+            return self.answer(shut, now).map(drop);
         }
+        Ok(())
     }
 
     /// Takes admission: to be answered by exactly one `record` or `give_up`.
     #[inline]
     pub(crate) fn admit(&self, now: impl FnOnce() -> Instant) -> Result<Ticket, Refusal> {
         let door = self.door.load(Ordering::Acquire);
-        if door & 3 == CLOSED {
+        if door & DOOR_MASK == CLOSED && !self.in_flight.is_limited() {
             return Ok(Ticket {
                 generation: generation_of(door),
-                probe: false,
+                kind: TicketKind::Counted,
+                placed: false,
             });
         }
         self.admit_at_machine(door, self.since_base(now()))
@@ -111,102 +205,183 @@ impl Core {
         self.knock(door, now)?;
         let (admission, transition) = {
             let mut machine = self.lock();
-            let answer = machine.admit(now, &self.rules().recovery);
+            // The place first: a call that finds none must not use up a slot.
+            let Some(placed) = self.in_flight.enter(machine.share(now)) else {
+                return Err(self.refusal(RefusalReason::ConcurrencyLimit, None));
+            };
+            let (admission, transition) = machine.admit(now);
+            if transition == Some(Transition::Closed) {
+                self.meter.begin_period(machine.generation());
+            }
             self.publish(&machine);
-            answer
+            let admission = match admission {
+                Admission::Admitted(ticket) => Admission::Admitted(Ticket { placed, ..ticket }),
+                refused => {
+                    self.in_flight.leave(placed);
+                    refused
+                }
+            };
+            (
+                admission,
+                transition.map(|told| (told, machine.generation())),
+            )
         };
-        match admission {
-            Admission::Admitted(ticket) => {
-                // A listener that panics must not take the slot with it.
-                let unwinding = GiveUp { core: self, ticket };
-                self.tell(transition);
-                std::mem::forget(unwinding);
-                Ok(ticket)
-            }
-            Admission::Open { until } => {
-                Err(self.refusal(RefusalReason::Open, until.saturating_sub(now)))
-            }
-            Admission::ProbesOut { lease_over } => Err(self.probes_out(lease_over, now)),
-        }
+        let ticket = self.answer(admission, now)?;
+        // A listener that panics must not take the slot with it.
+        let unwinding = GiveUp { core: self, ticket };
+        self.tell(transition);
+        std::mem::forget(unwinding);
+        Ok(ticket)
     }
 
-    /// Hears the verdict on what was admitted.
-    #[inline]
-    pub(crate) fn record(&self, ticket: Ticket, verdict: &Verdict, now: impl FnOnce() -> Instant) {
-        if ticket.probe {
-            let outcome = match verdict.health() {
-                Health::Ok => ProbeOutcome::Success,
-                Health::Failing => ProbeOutcome::Failure(verdict.hint()),
-                Health::Neutral if verdict.is_answer() => ProbeOutcome::Neutral,
-                // Cut short by the caller, or shed before it was sent: that
-                // the dependency is there at all is not known either.
-                Health::Neutral => ProbeOutcome::Dropped,
-            };
-            return self.probed(ticket, outcome, now());
-        }
-        let period = self.meter.period(ticket.generation);
-        if self.door.load(Ordering::Acquire) != door_word(ticket.generation, CLOSED) {
-            return;
-        }
-        let tripped = match verdict.health() {
-            Health::Neutral => return,
-            Health::Ok if self.meter.needs_time() => {
-                let now = self.since_base(now());
-                self.meter.success(period, now).then_some(now)
+    /// The machine's answer as the caller gets it.
+    fn answer(&self, admission: Admission, now: u64) -> Result<Ticket, Refusal> {
+        let (reason, wait) = match admission {
+            Admission::Admitted(ticket) => return Ok(ticket),
+            Admission::Open { until } => (RefusalReason::Open, Some(until.saturating_sub(now))),
+            Admission::ProbesOut { lease_over } => {
+                let open_time = nanos(self.lock().settings().open_time);
+                let wait = open_time.min(lease_over.saturating_sub(now));
+                (RefusalReason::HalfOpen, Some(wait))
             }
-            Health::Ok => {
-                let tripped = self.meter.success(period, 0);
-                tripped.then(|| self.since_base(now()))
+            Admission::OverShare => {
+                let ramp = nanos(self.lock().settings().ramp);
+                (RefusalReason::Recovering, Some(ramp / 10))
             }
-            Health::Failing => {
-                let now = self.since_base(now());
-                self.meter.failure(period, now).then_some(now)
+            Admission::Forced(note) => {
+                let refusal = self.refusal(RefusalReason::ForcedOpen, None);
+                return Err(refusal.noting(note));
             }
         };
-        if let Some(now) = tripped {
-            self.trip(ticket.generation, now, verdict.hint());
+        Err(self.refusal(reason, wait))
+    }
+
+    /// Hears the verdict on what was admitted at `started`.
+    #[inline]
+    pub(crate) fn record(
+        &self,
+        ticket: Ticket,
+        verdict: &Verdict,
+        started: Option<Instant>,
+        now: impl FnOnce() -> Instant,
+    ) {
+        if ticket.kind != TicketKind::Counted || ticket.placed {
+            return self.record_at_machine(ticket, verdict, started, now());
+        }
+        self.count(ticket, verdict, started, now);
+    }
+
+    #[cold]
+    fn record_at_machine(
+        &self,
+        ticket: Ticket,
+        verdict: &Verdict,
+        started: Option<Instant>,
+        now: Instant,
+    ) {
+        self.in_flight.leave(ticket.placed);
+        if ticket.kind == TicketKind::Counted {
+            return self.count(ticket, verdict, started, || now);
+        }
+        let slow = self.meter.is_slow(ran(started, now));
+        let heard = match verdict.health() {
+            Health::Ok if slow => Heard::Failure(None),
+            Health::Ok => Heard::Success,
+            Health::Failing => Heard::Failure(verdict.hint()),
+            Health::Neutral if verdict.is_answer() => Heard::Neutral,
+            // Cut short by the caller, or shed before it was sent: that the
+            // dependency is there at all is not known either.
+            Health::Neutral => Heard::Dropped,
+        };
+        self.hear(ticket, heard, self.since_base(now));
+    }
+
+    /// Counts an outcome of a closed period; it may open the breaker.
+    #[inline]
+    fn count(
+        &self,
+        ticket: Ticket,
+        verdict: &Verdict,
+        started: Option<Instant>,
+        now: impl FnOnce() -> Instant,
+    ) {
+        let period = self.meter.period(ticket.generation);
+        let door = self.door.load(Ordering::Acquire);
+        let is_current = generation_of(door) == ticket.generation
+            && matches!(door & DOOR_MASK, CLOSED | DISABLED);
+        if !is_current || verdict.health() == Health::Neutral {
+            return;
+        }
+        let failed = verdict.health() == Health::Failing;
+        // Nothing but a window of time or slowness needs the clock, and of
+        // what does not trip.
+        let mut now = Some(now);
+        let mut at = None;
+        if failed || self.meter.needs_time() {
+            at = now.take().map(|now| now());
+        }
+        let call = Call {
+            period,
+            now: at.map_or(0, |at| self.since_base(at)),
+            failed,
+            ran: at.map_or(Duration::ZERO, |at| ran(started, at)),
+        };
+        if self.meter.trips(call) {
+            let at = at.or_else(|| now.map(|now| now()));
+            let at = at.map_or(call.now, |at| self.since_base(at));
+            self.trip(ticket.generation, at, verdict.hint());
         }
     }
 
     /// Gives back what was admitted and not driven to an end.
     #[inline]
     pub(crate) fn give_up(&self, ticket: Ticket) {
-        if ticket.probe {
-            self.probed(ticket, ProbeOutcome::Dropped, self.base);
+        self.in_flight.leave(ticket.placed);
+        if ticket.kind != TicketKind::Counted {
+            self.hear(ticket, Heard::Dropped, 0);
         }
     }
 
     #[cold]
     fn trip(&self, generation: u32, now: u64, hint: Option<Duration>) {
-        let transition = {
-            let mut machine = self.lock();
-            let recovery = &self.rules().recovery;
-            let transition = machine.trip(generation, now, hint, rand::random(), recovery);
-            self.publish(&machine);
-            transition
-        };
-        self.tell(transition);
+        self.change(|machine| machine.trip(generation, now, hint, rand::random()));
     }
 
     #[cold]
-    fn probed(&self, ticket: Ticket, outcome: ProbeOutcome, now: Instant) {
+    fn hear(&self, ticket: Ticket, heard: Heard, now: u64) {
+        self.change(|machine| machine.heard(ticket, heard, now, rand::random()));
+    }
+
+    pub(crate) fn force_open(&self, reason: Name) {
+        self.change(|machine| Some(machine.force_open(reason)));
+    }
+
+    pub(crate) fn disable(&self) {
+        self.change(|machine| Some(machine.disable()));
+    }
+
+    pub(crate) fn reset(&self, now: Instant) {
         let now = self.since_base(now);
-        let transition = {
+        self.change(|machine| Some(machine.reset(now)));
+    }
+
+    /// Changes the machine, shows the change at the door, and tells of it.
+    fn change(&self, change: impl FnOnce(&mut Machine) -> Option<Transition>) {
+        let told = {
             let mut machine = self.lock();
-            let recovery = &self.rules().recovery;
-            let transition = machine.probed(ticket, outcome, now, rand::random(), recovery);
-            if let Some(Transition::Closed { generation }) = transition {
-                self.meter.begin_period(generation);
+            let transition = change(&mut machine);
+            if matches!(transition, Some(Transition::Closed | Transition::Disabled)) {
+                self.meter.begin_period(machine.generation());
             }
             self.publish(&machine);
-            transition
+            transition.map(|transition| (transition, machine.generation()))
         };
-        self.tell(transition);
+        self.tell(told);
     }
 
     /// Shows the machine's state at the door.
     fn publish(&self, machine: &Machine) {
-        let door = match machine.closed_door(&self.rules().recovery) {
+        let door = match machine.shut() {
             Some(Admission::Open { until }) => {
                 self.shut_until.store(until, Ordering::Release);
                 SHUT_OPEN
@@ -215,45 +390,38 @@ impl Core {
                 self.shut_until.store(lease_over, Ordering::Release);
                 SHUT_PROBES
             }
-            Some(Admission::Admitted(_)) | None if machine.is_closed() => CLOSED,
-            Some(Admission::Admitted(_)) | None => AJAR,
+            _ => match machine.kept_state() {
+                BreakerState::Closed => CLOSED,
+                BreakerState::Disabled => DISABLED,
+                _ => AJAR,
+            },
         };
         let word = door_word(machine.generation(), door);
         self.door.store(word, Ordering::Release);
     }
 
     /// Tells of a change of state, outside of the lock.
-    fn tell(&self, transition: Option<Transition>) {
-        let dependency = self.name;
-        let Some(transition) = transition else { return };
-        emit(&match transition {
-            Transition::Opened {
-                generation,
-                open_for,
-            } => Event::BreakerOpened {
-                dependency,
-                generation,
-                open_for,
-            },
-            Transition::HalfOpened { generation } => Event::BreakerHalfOpen {
-                dependency,
-                generation,
-            },
-            Transition::Closed { generation } => Event::BreakerClosed {
-                dependency,
-                generation,
-            },
-        });
+    fn tell(&self, told: Option<(Transition, u32)>) {
+        let Some((transition, generation)) = told else {
+            return;
+        };
+        if let Some(watched) = self.watched.get() {
+            // Two changes may be told in the wrong order; the later
+            // generation stands, and whoever is woken asks for the state.
+            watched.send_if_modified(|last| {
+                let ahead = generation.wrapping_sub(*last);
+                let is_newer = ahead > 0 && ahead < u32::MAX / 2;
+                if is_newer {
+                    *last = generation;
+                }
+                is_newer
+            });
+        }
+        emit(&event(self.name(), generation, transition));
     }
 
-    fn refusal(&self, reason: RefusalReason, wait: u64) -> Refusal {
-        Refusal::new(self.name, reason, Some(Duration::from_nanos(wait)))
-    }
-
-    fn probes_out(&self, lease_over: u64, now: u64) -> Refusal {
-        let open_time = nanos(self.rules().recovery.open_time);
-        let wait = open_time.min(lease_over.saturating_sub(now));
-        self.refusal(RefusalReason::HalfOpen, wait)
+    fn refusal(&self, reason: RefusalReason, wait: Option<u64>) -> Refusal {
+        Refusal::new(self.name, reason, wait.map(Duration::from_nanos))
     }
 
     fn since_base(&self, now: Instant) -> u64 {
@@ -267,6 +435,44 @@ impl Core {
     }
 }
 
+fn ran(started: Option<Instant>, now: Instant) -> Duration {
+    started.map_or(Duration::ZERO, |started| {
+        now.saturating_duration_since(started)
+    })
+}
+
+fn event(dependency: &'static str, generation: u32, transition: Transition) -> Event {
+    match transition {
+        Transition::Opened { open_for } => Event::BreakerOpened {
+            dependency,
+            generation,
+            open_for,
+        },
+        Transition::HalfOpened => Event::BreakerHalfOpen {
+            dependency,
+            generation,
+        },
+        Transition::Recovering { ramp } => Event::BreakerRecovering {
+            dependency,
+            generation,
+            ramp,
+        },
+        Transition::Closed => Event::BreakerClosed {
+            dependency,
+            generation,
+        },
+        Transition::ForcedOpen { reason } => Event::BreakerForcedOpen {
+            dependency,
+            generation,
+            reason: reason.as_str(),
+        },
+        Transition::Disabled => Event::BreakerDisabled {
+            dependency,
+            generation,
+        },
+    }
+}
+
 /// Gives the ticket back when dropped.
 struct GiveUp<'a> {
     core: &'a Core,
@@ -277,9 +483,4 @@ impl Drop for GiveUp<'_> {
     fn drop(&mut self) {
         self.core.give_up(self.ticket);
     }
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "takes the word apart")]
-const fn generation_of(door: u64) -> u32 {
-    (door >> 2) as u32
 }

@@ -7,10 +7,11 @@ use tokio::time::Instant;
 
 use super::config::BreakerConfig;
 use super::core::Core;
+use super::snapshot::{BreakerSnapshot, BreakerWatch};
 use super::state::{BreakerState, Ticket};
 use crate::classify::verdict::Verdict;
 use crate::config::ConfigError;
-use crate::name::intern;
+use crate::name::Name;
 use crate::refusal::Refusal;
 
 /// A circuit breaker: shared memory of how a dependency fares.
@@ -22,8 +23,9 @@ use crate::refusal::Refusal;
 /// Outcomes are counted while it is closed. When a trip rule holds it opens,
 /// and calls are refused without touching the dependency. When the open time
 /// is over, the next call is a probe; while the probes are out everyone else
-/// is still refused. A probe that fails opens it again, probes that succeed
-/// close it.
+/// is still refused. A probe that fails opens it again. When the probes have
+/// succeeded it recovers: a share of the calls passes that grows to all of
+/// them, and then it is closed.
 ///
 /// An outcome counts only in the period in which its call was admitted: the
 /// late answer of an old call neither opens nor closes anything.
@@ -61,7 +63,7 @@ impl Breaker {
         name: impl Into<Cow<'static, str>>,
         config: BreakerConfig,
     ) -> Result<Self, ConfigError> {
-        let core = Core::new(intern(name.into()), &config)?;
+        let core = Core::new(Name::new(name.into()), &config)?;
         drop(config);
         Ok(Self {
             core: Arc::new(core),
@@ -105,7 +107,81 @@ impl Breaker {
         Ok(Permit {
             breaker: self.clone(),
             ticket: Some(ticket),
+            started: self.core.measures_time().then(Instant::now),
         })
+    }
+
+    /// All of its state at this instant.
+    #[must_use]
+    pub fn snapshot(&self) -> BreakerSnapshot {
+        self.core.snapshot(Instant::now())
+    }
+
+    /// News of its changes of state.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use steadfast::{Breaker, BreakerConfig, BreakerState};
+    ///
+    /// let breaker = Breaker::new("inventory", BreakerConfig::default()).unwrap();
+    /// let mut watch = breaker.watch();
+    /// breaker.force_open("moving to another data centre");
+    /// assert_eq!(watch.changed().await, BreakerState::ForcedOpen);
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn watch(&self) -> BreakerWatch {
+        BreakerWatch {
+            breaker: self.clone(),
+            generations: self.core.watch(),
+        }
+    }
+
+    /// Refuses all calls from now on, until it is [reset](Self::reset): the
+    /// switch to pull when somebody knows better. The reason stands in every
+    /// refusal; reasons are kept for the life of the process, each once.
+    ///
+    /// Calls under way go on; what comes of them changes nothing.
+    pub fn force_open(&self, reason: impl Into<Cow<'static, str>>) {
+        self.core.force_open(Name::new(reason.into()));
+    }
+
+    /// Admits all calls from now on and opens at nothing, until it is
+    /// [reset](Self::reset). Outcomes are counted still, for the
+    /// [`snapshot`](Self::snapshot).
+    pub fn disable(&self) {
+        self.core.disable();
+    }
+
+    /// Closes it, whatever its state, with an empty window and nothing
+    /// remembered of failed recoveries.
+    pub fn reset(&self) {
+        self.core.reset(Instant::now());
+    }
+
+    /// Uses other thresholds, open times, probes, recovery and limits from now
+    /// on. The state stays as it is, and so does what has been counted.
+    ///
+    /// # Errors
+    ///
+    /// Settings that cannot work; another window, or a rule for which nothing
+    /// has been counted so far: these take a new breaker. Nothing is changed
+    /// then.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use steadfast::{Breaker, BreakerConfig};
+    ///
+    /// let breaker = Breaker::new("inventory", BreakerConfig::failure_rate(0.5))?;
+    /// breaker.reconfigure(&BreakerConfig::failure_rate(0.2).min_calls(50))?;
+    /// # Ok::<(), steadfast::ConfigError>(())
+    /// ```
+    pub fn reconfigure(&self, config: &BreakerConfig) -> Result<(), ConfigError> {
+        self.core.reconfigure(config)
     }
 }
 
@@ -118,6 +194,8 @@ impl Breaker {
 pub struct Permit {
     breaker: Breaker,
     ticket: Option<Ticket>,
+    /// When it was given, where slow calls count.
+    started: Option<Instant>,
 }
 
 impl Permit {
@@ -140,7 +218,8 @@ impl Permit {
     /// What a verdict says of the dependency's health.
     pub fn record(mut self, verdict: &Verdict) {
         if let Some(ticket) = self.ticket.take() {
-            self.breaker.core.record(ticket, verdict, Instant::now);
+            let core = &self.breaker.core;
+            core.record(ticket, verdict, self.started, Instant::now);
         }
     }
 }

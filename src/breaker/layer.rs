@@ -86,6 +86,7 @@ impl<A: BareAttempt> Layer<A> for BreakerLayer {
                 breakers: OneBreaker {
                     breaker: Some(self.breaker.clone()),
                 },
+                abandoned_after: None,
             },
         }
     }

@@ -7,7 +7,11 @@
 pub(crate) mod config;
 mod core;
 pub(crate) mod handle;
+mod in_flight;
 mod layer;
+mod ramp;
+pub(crate) mod rules;
+pub(crate) mod snapshot;
 mod stage;
 pub(crate) mod state;
 mod window;

@@ -2,6 +2,7 @@
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use pin_project_lite::pin_project;
 use tokio::time::Instant;
@@ -9,6 +10,7 @@ use tokio::time::Instant;
 use super::core::Core;
 use super::handle::Breaker;
 use super::state::Ticket;
+use crate::classify::verdict::Verdict;
 use crate::error::Stopped;
 use crate::refusal::Refusal;
 use crate::stage::timer::{Tick, Timer};
@@ -55,6 +57,25 @@ impl<Req> pick::Pick<Req> for OneBreaker {
 pub struct BreakerStage<T, B = OneBreaker> {
     pub(crate) attempt: T,
     pub(crate) breakers: B,
+    /// From when on a dropped call counts as a failure, unless the breaker
+    /// says otherwise.
+    pub(crate) abandoned_after: Option<Duration>,
+}
+
+impl<T, B> BreakerStage<T, B> {
+    /// Whoever drops a call early has changed their mind; whoever drops it
+    /// late has given up on the dependency.
+    fn abandon_ticket(&self, core: &Core, ticket: Ticket, started: Option<Instant>) {
+        let limit = core.abandoned_after().or(self.abandoned_after);
+        if let (Some(limit), Some(started)) = (limit, started) {
+            let now = Instant::now();
+            if now.saturating_duration_since(started) >= limit {
+                let verdict = Verdict::ambiguous().because("abandoned");
+                return core.record(ticket, &verdict, Some(started), || now);
+            }
+        }
+        core.give_up(ticket);
+    }
 }
 
 pin_project! {
@@ -62,6 +83,7 @@ pin_project! {
     pub struct BreakerRunning<R, P> {
         picked: Option<P>,
         ticket: Option<Ticket>,
+        started: Option<Instant>,
         #[pin]
         attempt: R,
     }
@@ -86,6 +108,7 @@ where
         BreakerRunning {
             picked: None,
             ticket: None,
+            started: None,
             attempt: self.attempt.prepare(service),
         }
     }
@@ -102,6 +125,7 @@ where
             .get_or_insert_with(|| self.breakers.pick(&request));
         if let Some(core) = self.breakers.core(picked) {
             *this.ticket = Some(core.admit(|| now)?);
+            *this.started = Some(now);
         }
         self.attempt.start(this.attempt, request, now)
     }
@@ -122,7 +146,7 @@ where
             && let Some(ticket) = this.ticket.take()
             && let Some(core) = this.picked.as_ref().and_then(|p| self.breakers.core(p))
         {
-            core.record(ticket, &outcome.verdict, || tick.now());
+            core.record(ticket, &outcome.verdict, *this.started, || tick.now());
         }
         polled
     }
@@ -132,7 +156,7 @@ where
         if let Some(ticket) = this.ticket.take()
             && let Some(core) = this.picked.as_ref().and_then(|p| self.breakers.core(p))
         {
-            core.give_up(ticket);
+            self.abandon_ticket(core, ticket, *this.started);
         }
     }
 

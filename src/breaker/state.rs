@@ -5,7 +5,9 @@
 
 use std::time::Duration;
 
-use super::config::Recovery;
+use super::ramp::Ramp;
+use super::rules::Recovery;
+use crate::name::Name;
 
 /// Where a breaker stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -18,6 +20,12 @@ pub enum BreakerState {
     /// The open time is over: a few probes decide. A breaker whose open time
     /// is over without a call since reads as half-open as well.
     HalfOpen,
+    /// The probes succeeded: a growing share of the calls passes.
+    Recovering,
+    /// Opened by hand: calls are refused until somebody resets it.
+    ForcedOpen,
+    /// Switched off by hand: calls pass and are counted, and nothing opens it.
+    Disabled,
 }
 
 /// Proof of admission, to be handed back with the outcome exactly once.
@@ -26,13 +34,24 @@ pub(crate) struct Ticket {
     /// The period in which it was given. An outcome from another one changes
     /// nothing.
     pub(crate) generation: u32,
-    /// Whether it holds one of the half-open period's slots.
-    pub(crate) probe: bool,
+    pub(crate) kind: TicketKind,
+    /// Whether it holds a place under the concurrency limit.
+    pub(crate) placed: bool,
 }
 
-/// What a probe came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ProbeOutcome {
+pub(crate) enum TicketKind {
+    /// Of a closed or disabled breaker: the window counts it.
+    Counted,
+    /// It holds one of the half-open period's slots.
+    Probe,
+    /// It is part of a recovery's share.
+    Share,
+}
+
+/// What an attempt came to that a machine wants to hear of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Heard {
     Success,
     /// With the longest wait that the dependency asked for.
     Failure(Option<Duration>),
@@ -45,9 +64,12 @@ pub(crate) enum ProbeOutcome {
 /// A change of state, each told exactly once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Transition {
-    Opened { generation: u32, open_for: Duration },
-    HalfOpened { generation: u32 },
-    Closed { generation: u32 },
+    Opened { open_for: Duration },
+    HalfOpened,
+    Recovering { ramp: Duration },
+    Closed,
+    ForcedOpen { reason: Name },
+    Disabled,
 }
 
 /// What the machine says to a call.
@@ -62,6 +84,10 @@ pub(crate) enum Admission {
     ProbesOut {
         lease_over: u64,
     },
+    /// The recovery's share is used up for the moment.
+    OverShare,
+    /// Opened by hand.
+    Forced(Name),
 }
 
 /// Neutral answers in a row after which a half-open breaker moves on: a
@@ -86,10 +112,18 @@ enum State {
         neutral: u32,
         lease_over: u64,
     },
+    Recovering {
+        ramp: Ramp,
+    },
+    ForcedOpen {
+        reason: Name,
+    },
+    Disabled,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct Machine {
+    settings: Recovery,
     state: State,
     generation: u32,
     /// Recoveries that failed and are not forgotten yet.
@@ -97,8 +131,9 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    pub(crate) const fn new() -> Self {
+    pub(crate) const fn new(settings: Recovery) -> Self {
         Self {
+            settings,
             state: State::Closed { since: 0 },
             generation: 0,
             failed_recoveries: 0,
@@ -109,39 +144,88 @@ impl Machine {
         self.generation
     }
 
-    pub(crate) const fn is_closed(&self) -> bool {
-        matches!(self.state, State::Closed { .. })
+    pub(crate) const fn settings(&self) -> &Recovery {
+        &self.settings
+    }
+
+    pub(crate) const fn failed_recoveries(&self) -> u32 {
+        self.failed_recoveries
+    }
+
+    /// Uses other settings from now on; what is under way goes on: an open
+    /// time that has begun, probes that are out, a ramp.
+    pub(crate) const fn reconfigure(&mut self, settings: Recovery) {
+        self.settings = settings;
+    }
+
+    /// The state as it was left, whatever the time.
+    pub(crate) const fn kept_state(&self) -> BreakerState {
+        match self.state {
+            State::Closed { .. } => BreakerState::Closed,
+            State::Open { .. } => BreakerState::Open,
+            State::HalfOpen { .. } => BreakerState::HalfOpen,
+            State::Recovering { .. } => BreakerState::Recovering,
+            State::ForcedOpen { .. } => BreakerState::ForcedOpen,
+            State::Disabled => BreakerState::Disabled,
+        }
+    }
+
+    /// The state as a user sees it: what is due has happened.
+    pub(crate) const fn state(&self, now: u64) -> BreakerState {
+        match self.state {
+            State::Open { until } if now >= until => BreakerState::HalfOpen,
+            State::Recovering { ramp } if ramp.is_over(now) => BreakerState::Closed,
+            _ => self.kept_state(),
+        }
+    }
+
+    /// When an open breaker admits a probe.
+    pub(crate) const fn open_until(&self) -> Option<u64> {
+        match self.state {
+            State::Open { until } => Some(until),
+            _ => None,
+        }
+    }
+
+    /// Why it was forced open.
+    pub(crate) const fn forced_reason(&self) -> Option<Name> {
+        match self.state {
+            State::ForcedOpen { reason } => Some(reason),
+            _ => None,
+        }
     }
 
     /// Until when calls are refused without a look at the machine: the open
     /// time, or the lease while all probes are out.
-    pub(crate) const fn closed_door(&self, settings: &Recovery) -> Option<Admission> {
+    pub(crate) const fn shut(&self) -> Option<Admission> {
         match self.state {
             State::Open { until } => Some(Admission::Open { until }),
             State::HalfOpen {
                 taken, lease_over, ..
-            } if taken >= settings.probes => Some(Admission::ProbesOut { lease_over }),
-            State::Closed { .. } | State::HalfOpen { .. } => None,
+            } if taken >= self.settings.probes => Some(Admission::ProbesOut { lease_over }),
+            _ => None,
+        }
+    }
+
+    /// The share of the calls that is admitted, from 0 to 1.
+    pub(crate) fn share(&self, now: u64) -> f64 {
+        match &self.state {
+            State::Recovering { ramp } => ramp.share(now),
+            _ => 1.0,
         }
     }
 
     /// Asks for admission and takes a slot where one is needed.
-    pub(crate) fn admit(
-        &mut self,
-        now: u64,
-        settings: &Recovery,
-    ) -> (Admission, Option<Transition>) {
+    pub(crate) fn admit(&mut self, now: u64) -> (Admission, Option<Transition>) {
         match self.state {
-            State::Closed { .. } => (self.ticket(false), None),
+            State::Closed { .. } | State::Disabled => (self.ticket(TicketKind::Counted), None),
+            State::ForcedOpen { reason } => (Admission::Forced(reason), None),
             // Open -> HalfOpen: when the open time is over and a call comes.
             State::Open { until } if now >= until => {
-                self.generation = self.generation.wrapping_add(1);
-                self.enter_half_open(self.generation, now, settings);
-                let generation = self.generation;
-                (
-                    self.ticket(true),
-                    Some(Transition::HalfOpened { generation }),
-                )
+                self.next_generation();
+                self.enter_half_open(self.generation, now);
+                let ticket = self.ticket(TicketKind::Probe);
+                (ticket, Some(Transition::HalfOpened))
             }
             State::Open { until } => (Admission::Open { until }, None),
             State::HalfOpen {
@@ -149,16 +233,16 @@ impl Machine {
                 lease_over,
                 first_generation,
                 ..
-            } if taken >= settings.probes => {
+            } if taken >= self.settings.probes => {
                 if now < lease_over {
                     return (Admission::ProbesOut { lease_over }, None);
                 }
                 // HalfOpen -> HalfOpen: when no probe came back within the
                 // lease. The slots of the lost ones belong to a generation
                 // that is over, so they cannot be given back twice.
-                self.generation = self.generation.wrapping_add(1);
-                self.enter_half_open(first_generation, now, settings);
-                (self.ticket(true), None)
+                self.next_generation();
+                self.enter_half_open(first_generation, now);
+                (self.ticket(TicketKind::Probe), None)
             }
             State::HalfOpen {
                 ref mut taken,
@@ -166,8 +250,20 @@ impl Machine {
                 ..
             } => {
                 *taken += 1;
-                *lease_over = now.saturating_add(nanos(settings.probe_lease));
-                (self.ticket(true), None)
+                *lease_over = now.saturating_add(nanos(self.settings.probe_lease));
+                (self.ticket(TicketKind::Probe), None)
+            }
+            // Recovering -> Closed: when the ramp is over and a call comes.
+            State::Recovering { ramp } if ramp.is_over(now) => {
+                let transition = self.close(now);
+                (self.ticket(TicketKind::Counted), Some(transition))
+            }
+            State::Recovering { ref mut ramp } => {
+                if ramp.admits(now) {
+                    (self.ticket(TicketKind::Share), None)
+                } else {
+                    (Admission::OverShare, None)
+                }
             }
         }
     }
@@ -180,7 +276,6 @@ impl Machine {
         now: u64,
         hint: Option<Duration>,
         draw: f64,
-        settings: &Recovery,
     ) -> Option<Transition> {
         let State::Closed { since } = self.state else {
             return None;
@@ -188,22 +283,52 @@ impl Machine {
         if generation != self.generation {
             return None;
         }
-        let healthy = now.saturating_sub(since) / nanos(settings.max_open_time).max(1);
+        let healthy = now.saturating_sub(since) / nanos(self.settings.max_open_time).max(1);
         let forgotten = u32::try_from(healthy).unwrap_or(u32::MAX);
         self.failed_recoveries = self.failed_recoveries.saturating_sub(forgotten);
-        Some(self.open(now, hint, draw, settings))
+        Some(self.open(now, hint, draw))
     }
 
-    /// Hears of a probe.
-    pub(crate) fn probed(
+    /// Hears of a probe, or of a call of a recovery's share.
+    pub(crate) fn heard(
         &mut self,
         ticket: Ticket,
-        outcome: ProbeOutcome,
+        heard: Heard,
         now: u64,
         draw: f64,
-        settings: &Recovery,
     ) -> Option<Transition> {
-        let current = ticket.generation == self.generation;
+        match self.state {
+            State::HalfOpen { .. } if ticket.kind == TicketKind::Probe => {
+                self.probe_heard(ticket.generation, heard, now, draw)
+            }
+            State::Recovering { ref mut ramp } if ticket.generation == self.generation => {
+                let failed = match heard {
+                    Heard::Success => false,
+                    Heard::Failure(_) => true,
+                    Heard::Neutral | Heard::Dropped => return None,
+                };
+                // Recovering -> Open: when a sample of it fails.
+                ramp.sample_fails(failed, &self.settings).then(|| {
+                    self.failed_recoveries = self.failed_recoveries.saturating_add(1);
+                    let hint = match heard {
+                        Heard::Failure(hint) => hint,
+                        _ => None,
+                    };
+                    self.open(now, hint, draw)
+                })
+            }
+            _ => None,
+        }
+    }
+
+    fn probe_heard(
+        &mut self,
+        generation: u32,
+        heard: Heard,
+        now: u64,
+        draw: f64,
+    ) -> Option<Transition> {
+        let current = generation == self.generation;
         let State::HalfOpen {
             first_generation,
             ref mut taken,
@@ -216,89 +341,108 @@ impl Machine {
         };
         // A probe past its lease is of an older generation of the same
         // period: its success is still proof, all else is void.
-        let same_period = ticket.generation.wrapping_sub(first_generation)
+        let same_period = generation.wrapping_sub(first_generation)
             <= self.generation.wrapping_sub(first_generation);
-        let late_success = same_period && outcome == ProbeOutcome::Success;
+        let late_success = same_period && heard == Heard::Success;
         if !(current || late_success) {
             return None;
         }
-        match outcome {
-            ProbeOutcome::Success => {
+        match heard {
+            Heard::Success => {
                 *successes += 1;
                 *neutral = 0;
-                // HalfOpen -> Closed: when enough probes succeeded.
-                (*successes >= settings.successes).then(|| self.close(now))
+                // HalfOpen -> Recovering: when enough probes succeeded.
+                (*successes >= self.settings.successes).then(|| self.recover(now))
             }
-            ProbeOutcome::Failure(hint) => {
+            Heard::Failure(hint) => {
                 // HalfOpen -> Open: when a probe failed.
                 self.failed_recoveries = self.failed_recoveries.saturating_add(1);
-                Some(self.open(now, hint, draw, settings))
+                Some(self.open(now, hint, draw))
             }
-            ProbeOutcome::Neutral => {
+            Heard::Neutral => {
                 *taken = taken.saturating_sub(1);
                 *neutral += 1;
-                // HalfOpen -> Closed: when the dependency keeps answering,
+                // HalfOpen -> Recovering: when the dependency keeps answering,
                 // though never with news of its health.
-                (*neutral >= NEUTRAL_ANSWERS).then(|| self.close(now))
+                (*neutral >= NEUTRAL_ANSWERS).then(|| self.recover(now))
             }
-            ProbeOutcome::Dropped => {
+            Heard::Dropped => {
                 *taken = taken.saturating_sub(1);
                 None
             }
         }
     }
 
-    /// The state as a user sees it.
-    pub(crate) const fn state(&self, now: u64) -> BreakerState {
-        match self.state {
-            State::Closed { .. } => BreakerState::Closed,
-            State::Open { until } if now < until => BreakerState::Open,
-            State::Open { .. } | State::HalfOpen { .. } => BreakerState::HalfOpen,
-        }
+    /// Any -> `ForcedOpen`: by hand. Sticky: only [`reset`](Self::reset) and
+    /// [`disable`](Self::disable) leave it.
+    pub(crate) const fn force_open(&mut self, reason: Name) -> Transition {
+        self.next_generation();
+        self.state = State::ForcedOpen { reason };
+        Transition::ForcedOpen { reason }
     }
 
-    const fn ticket(&self, probe: bool) -> Admission {
+    /// Any -> Disabled: by hand.
+    pub(crate) const fn disable(&mut self) -> Transition {
+        self.next_generation();
+        self.state = State::Disabled;
+        Transition::Disabled
+    }
+
+    /// Any -> Closed: by hand, with nothing remembered.
+    pub(crate) const fn reset(&mut self, now: u64) -> Transition {
+        self.failed_recoveries = 0;
+        self.close(now)
+    }
+
+    const fn ticket(&self, kind: TicketKind) -> Admission {
         Admission::Admitted(Ticket {
             generation: self.generation,
-            probe,
+            kind,
+            placed: false,
         })
     }
 
+    const fn next_generation(&mut self) {
+        self.generation = self.generation.wrapping_add(1);
+    }
+
     /// A half-open generation with its first slot taken.
-    fn enter_half_open(&mut self, first_generation: u32, now: u64, settings: &Recovery) {
+    fn enter_half_open(&mut self, first_generation: u32, now: u64) {
         self.state = State::HalfOpen {
             first_generation,
             taken: 1,
             successes: 0,
             neutral: 0,
-            lease_over: now.saturating_add(nanos(settings.probe_lease)),
+            lease_over: now.saturating_add(nanos(self.settings.probe_lease)),
         };
     }
 
-    fn open(
-        &mut self,
-        now: u64,
-        hint: Option<Duration>,
-        draw: f64,
-        settings: &Recovery,
-    ) -> Transition {
-        let open_for = open_time(self.failed_recoveries, hint, draw, settings);
-        self.generation = self.generation.wrapping_add(1);
+    fn open(&mut self, now: u64, hint: Option<Duration>, draw: f64) -> Transition {
+        let open_for = open_time(self.failed_recoveries, hint, draw, &self.settings);
+        self.next_generation();
         self.state = State::Open {
             until: now.saturating_add(nanos(open_for)),
         };
-        Transition::Opened {
-            generation: self.generation,
-            open_for,
-        }
+        Transition::Opened { open_for }
     }
 
-    fn close(&mut self, now: u64) -> Transition {
-        self.generation = self.generation.wrapping_add(1);
-        self.state = State::Closed { since: now };
-        Transition::Closed {
-            generation: self.generation,
+    /// Recovering, or closed at once where there is no ramp.
+    fn recover(&mut self, now: u64) -> Transition {
+        let ramp = self.settings.ramp;
+        if ramp.is_zero() {
+            return self.close(now);
         }
+        self.next_generation();
+        self.state = State::Recovering {
+            ramp: Ramp::new(now, &self.settings),
+        };
+        Transition::Recovering { ramp }
+    }
+
+    const fn close(&mut self, now: u64) -> Transition {
+        self.next_generation();
+        self.state = State::Closed { since: now };
+        Transition::Closed
     }
 }
 

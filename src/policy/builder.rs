@@ -33,14 +33,14 @@ pub struct PolicyBuilder<C = DefaultClassify> {
 #[non_exhaustive]
 pub enum BreakerSetting {
     /// The policy makes its own.
-    Own(BreakerConfig),
+    Own(Box<BreakerConfig>),
     /// The policy shares this one, which keeps its own name.
     Shared(Breaker),
 }
 
 impl From<BreakerConfig> for BreakerSetting {
     fn from(config: BreakerConfig) -> Self {
-        Self::Own(config)
+        Self::Own(Box::new(config))
     }
 }
 
@@ -58,7 +58,7 @@ impl PolicyBuilder {
             attempt_timeout: Some(Duration::from_secs(10)),
             retry: RetrySettings::new(3),
             budget: Some(RetryBudget::ratio(0.1)),
-            breaker: Some(BreakerSetting::Own(BreakerConfig::default())),
+            breaker: Some(BreakerSetting::from(BreakerConfig::default())),
             classify: Arc::new(DefaultClassify::new()),
         }
     }
@@ -176,7 +176,7 @@ impl<C> PolicyBuilder<C> {
         let breaker = match self.breaker {
             None => None,
             Some(BreakerSetting::Shared(breaker)) => Some(breaker),
-            Some(BreakerSetting::Own(config)) => Some(Breaker::new(self.name, config)?),
+            Some(BreakerSetting::Own(config)) => Some(Breaker::new(self.name, *config)?),
         };
         if let Some(breaker) = &breaker {
             check_lease(breaker, self.attempt_timeout, self.deadline)?;
@@ -184,6 +184,8 @@ impl<C> PolicyBuilder<C> {
         let stage = BreakerStage {
             attempt: AttemptStage::new(self.classify, self.attempt_timeout),
             breakers: OneBreaker { breaker },
+            abandoned_after: longest_attempt(self.attempt_timeout, self.deadline)
+                .map(|longest| longest / 2),
         };
         Ok(Policy {
             total: self.deadline,
@@ -207,6 +209,17 @@ fn above_zero(field: &'static str, value: Option<Duration>) -> Result<(), Config
     }
 }
 
+/// What an attempt may take, if anything bounds it.
+fn longest_attempt(
+    attempt_timeout: Option<Duration>,
+    deadline: Option<Duration>,
+) -> Option<Duration> {
+    match (attempt_timeout, deadline) {
+        (Some(timeout), Some(deadline)) => Some(timeout.min(deadline)),
+        (timeout, deadline) => timeout.or(deadline),
+    }
+}
+
 /// A probe that may still answer must not be given up for lost.
 fn check_lease(
     breaker: &Breaker,
@@ -214,10 +227,7 @@ fn check_lease(
     deadline: Option<Duration>,
 ) -> Result<(), ConfigError> {
     let lease = breaker.core().rules().recovery.probe_lease;
-    let longest = match (attempt_timeout, deadline) {
-        (Some(timeout), Some(deadline)) => Some(timeout.min(deadline)),
-        (timeout, deadline) => timeout.or(deadline),
-    };
+    let longest = longest_attempt(attempt_timeout, deadline);
     if longest.is_some_and(|longest| longest > lease) {
         let value = format!("{lease:?}");
         let problem = "is shorter than an attempt may take";

@@ -4,7 +4,8 @@ use std::fmt;
 use std::time::Duration;
 
 use super::Policy;
-use crate::breaker::config::{PARTS, Rules, WindowKind};
+use crate::breaker::config::WindowKind;
+use crate::breaker::rules::{PARTS, Rules};
 use crate::retry::RetrySettings;
 use crate::retry::budget::{Budget, Terms};
 
@@ -117,7 +118,7 @@ pub(super) fn describe<C>(policy: &Policy<C>) -> Description {
         deadline,
         most_sends: settings.max_attempts,
         budget: policy.shared.budget.as_ref().map(Budget::terms),
-        breaker: policy.breaker().map(|breaker| *breaker.core().rules()),
+        breaker: policy.breaker().map(|breaker| breaker.core().rules()),
         warnings: Vec::new(),
     };
     description.warnings = warnings(&description, settings, timeout);
@@ -270,14 +271,30 @@ fn write_breaker(f: &mut fmt::Formatter<'_>, rules: &Rules) -> fmt::Result {
     if let Some(last) = rules.last_failed {
         opens.push(format!("the last {last} {window} all failed"));
     }
+    if let Some(slow) = rules.slow {
+        let percent = f64::from(slow.rate) / f64::from(PARTS) * 100.0;
+        let (calls, threshold) = (rules.min_calls, slow.threshold);
+        opens.push(format!(
+            "{percent:.1} % of at least {calls} calls {window} took {threshold:?} or longer"
+        ));
+    }
     if let Some(consecutive) = rules.consecutive {
         opens.push(format!("{consecutive} failed in a row"));
     }
     writeln!(f, "  the breaker opens when {}", opens.join(", or "))?;
     let recovery = &rules.recovery;
-    writeln!(
+    let probes = match recovery.probes {
+        1 => "one probe".to_owned(),
+        probes => format!("{probes} probes"),
+    };
+    write!(
         f,
-        "  for {:?} at first and {:?} at most, then admits {} probe(s)",
-        recovery.open_time, recovery.max_open_time, recovery.probes
-    )
+        "  for {:?} at first and {:?} at most, then admits {probes}",
+        recovery.open_time, recovery.max_open_time
+    )?;
+    if recovery.ramp.is_zero() {
+        return writeln!(f);
+    }
+    let from = recovery.ramp_from * 100.0;
+    writeln!(f, ", then {from:.0} % to all in {:?}", recovery.ramp)
 }

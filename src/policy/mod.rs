@@ -15,6 +15,7 @@ use crate::breaker::OneBreaker;
 use crate::breaker::handle::Breaker;
 use crate::classify::default::DefaultClassify;
 use crate::classify::traits::Classify;
+use crate::name::Name;
 use crate::retry::{LoopShared, RetryFuture, start};
 use crate::sharded::Sharded;
 use crate::stack::PerAttempt;
@@ -74,7 +75,7 @@ impl Policy {
     /// error and event; names made at run time are kept for the life of the
     /// process, each once, so keep their number bounded.
     pub fn builder(name: impl Into<std::borrow::Cow<'static, str>>) -> PolicyBuilder {
-        PolicyBuilder::new(crate::name::intern(name.into()))
+        PolicyBuilder::new(Name::new(name.into()).as_str())
     }
 }
 

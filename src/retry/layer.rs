@@ -11,7 +11,7 @@ use super::budget::RetryBudget;
 use super::service::RetryService;
 use super::shared::{LoopShared, RetrySettings};
 use crate::config::ConfigError;
-use crate::name::intern;
+use crate::name::Name;
 use crate::sharded::Sharded;
 use crate::stage::SingleAttempt;
 
@@ -83,7 +83,7 @@ pub struct RetryLayerBuilder {
 impl RetryLayerBuilder {
     /// The dependency's name, in errors and events. Default: `unnamed`.
     pub fn dependency(mut self, name: impl Into<Cow<'static, str>>) -> Self {
-        self.name = intern(name.into());
+        self.name = Name::new(name.into()).as_str();
         self
     }
 

@@ -13,7 +13,7 @@
 use std::collections::VecDeque;
 use std::error::Error as StdError;
 use std::fmt;
-use std::future::{self, Future};
+use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
@@ -23,7 +23,7 @@ use steadfast::{
     Backoff, BreakerConfig, Error, ErrorKind, Policy, PolicyBuilder, RetryBudget,
     ServiceBuilderExt, Window,
 };
-use tokio::time::{Instant, Sleep, sleep, sleep_until};
+use tokio::time::{Instant, sleep, sleep_until};
 use tokio_test::{assert_pending, task};
 use tower::util::Oneshot;
 use tower::{Service, ServiceBuilder, ServiceExt};
@@ -133,7 +133,7 @@ impl StdError for Fault {}
 pub struct Inner {
     shared: Arc<Mutex<Shared>>,
     granted: bool,
-    wait: Option<Pin<Box<Sleep>>>,
+    wait: Option<Pin<Box<dyn Future<Output = ()> + Send + Sync>>>,
 }
 
 struct Shared {
@@ -264,7 +264,7 @@ impl Service<Text> for Inner {
             match self.next_readiness() {
                 Ready::Now => {}
                 Ready::After(seconds) => self.wait = Some(Box::pin(sleep(secs(seconds)))),
-                Ready::Never => return Poll::Pending,
+                Ready::Never => self.wait = Some(Box::pin(for_ever())),
                 Ready::Fails => return Poll::Ready(Err(Fault("not ready"))),
                 Ready::Panics => panic!("scripted panic in poll_ready"),
             }
@@ -302,6 +302,13 @@ impl Service<Text> for Inner {
     }
 }
 
+/// A year. In virtual time it passes at once when nothing else is left to wait
+/// for, so that a test over a fault fails instead of hanging.
+async fn for_ever<T>() -> T {
+    sleep(secs(365.0 * 86_400.0)).await;
+    panic!("waited for a service that hangs, and nothing cut it short");
+}
+
 async fn perform(step: Step) -> Result<Text, Fault> {
     match step {
         Step::Ok => Ok("ok"),
@@ -315,7 +322,7 @@ async fn perform(step: Step) -> Result<Text, Fault> {
             sleep(secs(seconds)).await;
             Err(Fault("scripted"))
         }
-        Step::Hang => future::pending().await,
+        Step::Hang => for_ever().await,
         Step::Panic | Step::PanicInCall => panic!("scripted panic in a call's future"),
     }
 }
@@ -353,6 +360,7 @@ pub fn plain(config: BreakerConfig) -> BreakerConfig {
     config
         .open_time(secs(10.0))
         .growth(1.0)
+        .no_ramp()
         .open_jitter(0.0)
         .probes(1)
         .successes(1)

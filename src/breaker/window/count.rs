@@ -62,6 +62,17 @@ impl CountWindow {
         })
     }
 
+    /// What the window holds.
+    pub(super) fn counts(&self) -> Counts {
+        let failures = self.failures.load(Ordering::Relaxed);
+        #[expect(clippy::cast_possible_truncation, reason = "the lower half")]
+        let failures = failures as u32;
+        Counts {
+            total: self.head.load(Ordering::Relaxed) & PLACE_MASK,
+            failures: visible(failures),
+        }
+    }
+
     /// The place for this outcome, and how many are held with it; one more
     /// than the ring holds if it was full already.
     fn take_place(&self, generation: u32) -> Option<(usize, u64)> {
@@ -119,15 +130,10 @@ impl CountWindow {
             if word >> 32 != u64::from(generation) {
                 return None;
             }
-            // A replaced failure may be taken off before the thread that put
-            // it there has added it, so the count may pass below zero; it is
-            // kept modulo 2^32 and read as none.
             #[expect(clippy::cast_possible_truncation, reason = "the lower half")]
             let failures = (word as u32).wrapping_add_signed(change as i32);
-            let visible = u64::from(failures);
-            let visible = if failures > u32::MAX / 2 { 0 } else { visible };
             if change == 0 {
-                return Some(visible);
+                return Some(visible(failures));
             }
             let new = word >> 32 << 32 | u64::from(failures);
             match self.failures.compare_exchange_weak(
@@ -136,9 +142,20 @@ impl CountWindow {
                 Ordering::Relaxed,
                 Ordering::Relaxed,
             ) {
-                Ok(_) => return Some(visible),
+                Ok(_) => return Some(visible(failures)),
                 Err(changed) => word = changed,
             }
         }
+    }
+}
+
+/// A replaced failure may be taken off before the thread that put it there has
+/// added it, so the count may pass below zero; it is kept modulo 2^32 and read
+/// as none.
+fn visible(failures: u32) -> u64 {
+    if failures > u32::MAX / 2 {
+        0
+    } else {
+        u64::from(failures)
     }
 }

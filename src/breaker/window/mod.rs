@@ -2,18 +2,24 @@
 //!
 //! A [`Meter`] holds what the trip rules need and answers one question: does
 //! this outcome open the breaker? Its parts know nothing of the state machine
-//! but a number: `period` grows with each closed period, and what was counted
-//! in an older one is never mixed with the present one, whatever a slow thread
-//! does.
+//! but a number: each closed period has a generation of its own, and what was
+//! counted in an older one is never mixed with the present one, whatever a
+//! slow thread does.
 
 mod count;
 mod run;
+mod thresholds;
 mod time;
+
+use std::time::Duration;
 
 use self::count::CountWindow;
 use self::run::Run;
+use self::thresholds::Thresholds;
 use self::time::TimeWindow;
-use super::config::{PARTS, Rules, WindowKind};
+use super::config::WindowKind;
+use super::rules::Rules;
+use crate::config::ConfigError;
 
 /// Outcomes in a window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -24,16 +30,8 @@ pub(crate) struct Counts {
 
 #[derive(Debug)]
 enum Rolling {
-    None,
     Count(CountWindow),
     Time(TimeWindow),
-}
-
-#[derive(Debug)]
-pub(crate) struct Meter {
-    rules: Rules,
-    run: Option<Run>,
-    rolling: Rolling,
 }
 
 /// The closed period that an outcome belongs to, read before the caller makes
@@ -45,35 +43,89 @@ pub(crate) struct Period {
     offset: u64,
 }
 
+/// What a window is told of a call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Call {
+    pub(crate) period: Period,
+    pub(crate) now: u64,
+    pub(crate) failed: bool,
+    /// How long it ran; asked for only where slow calls count.
+    pub(crate) ran: Duration,
+}
+
+#[derive(Debug)]
+pub(crate) struct Meter {
+    window: WindowKind,
+    thresholds: Thresholds,
+    run: Option<Run>,
+    failures: Option<Rolling>,
+    slow: Option<Rolling>,
+}
+
 impl Meter {
-    pub(crate) fn new(rules: Rules) -> Self {
+    pub(crate) fn new(rules: &Rules) -> Self {
         let keeps_run = rules.consecutive.is_some() || rules.last_failed.is_some();
         let keeps_window = rules.rate.is_some() || rules.last_failed.is_some();
-        let rolling = match rules.window {
-            _ if !keeps_window => Rolling::None,
-            WindowKind::Count(calls) => Rolling::Count(CountWindow::new(calls)),
-            WindowKind::Time(length) => Rolling::Time(TimeWindow::new(length)),
-        };
+        let rolling = || Rolling::new(rules.window);
         Self {
-            rules,
+            window: rules.window,
+            thresholds: Thresholds::new(rules),
             run: keeps_run.then(Run::new),
-            rolling,
+            failures: keeps_window.then(rolling),
+            slow: rules.slow.map(|_| rolling()),
         }
     }
 
-    pub(crate) const fn rules(&self) -> &Rules {
-        &self.rules
+    /// Uses other thresholds from now on, over what has been counted.
+    ///
+    /// # Errors
+    ///
+    /// Rules for which nothing has been counted so far.
+    pub(crate) fn reconfigure(&self, rules: &Rules) -> Result<(), ConfigError> {
+        let refuse = |field, value: String| {
+            let problem = "nothing has been counted for it; build a new breaker";
+            Err(ConfigError::new(field, value, problem))
+        };
+        let windowed = self.failures.is_some() || self.slow.is_some();
+        if windowed && rules.window != self.window {
+            return refuse("breaker.window", format!("{:?}", rules.window));
+        }
+        if let (Some(consecutive), None) = (rules.consecutive, &self.run) {
+            return refuse("breaker.consecutive", consecutive.to_string());
+        }
+        if let (Some(rate), None) = (rules.failure_rate(), &self.failures) {
+            return refuse("breaker.failure_rate", rate.to_string());
+        }
+        if let Some(last) = rules.last_failed
+            && (self.failures.is_none() || self.run.is_none())
+        {
+            return refuse("breaker.last_failed", last.to_string());
+        }
+        if let (Some(slow), None) = (rules.slow, &self.slow) {
+            return refuse("breaker.slow_calls", format!("{:?}", slow.threshold));
+        }
+        self.thresholds.set(rules);
+        Ok(())
     }
 
-    /// Whether anything here needs to know the time.
+    /// Whether a success needs to know the time.
     pub(crate) const fn needs_time(&self) -> bool {
-        matches!(self.rolling, Rolling::Time(_))
+        matches!(self.failures, Some(Rolling::Time(_))) || self.slow.is_some()
+    }
+
+    pub(crate) const fn counts_slow_calls(&self) -> bool {
+        self.slow.is_some()
+    }
+
+    /// Whether a call that ran so long is slow.
+    pub(crate) fn is_slow(&self, ran: Duration) -> bool {
+        self.thresholds.is_slow(ran)
     }
 
     pub(crate) fn period(&self, generation: u32) -> Period {
-        let offset = match &self.rolling {
-            Rolling::Time(window) => window.offset(),
-            Rolling::None | Rolling::Count(_) => 0,
+        let offset = match (&self.failures, &self.slow) {
+            (Some(Rolling::Time(window)), _) | (_, Some(Rolling::Time(window))) => window.offset(),
+            _ => 0,
         };
         Period { generation, offset }
     }
@@ -84,57 +136,67 @@ impl Meter {
         if let Some(run) = &self.run {
             run.begin(generation);
         }
-        match &self.rolling {
-            Rolling::None => {}
-            Rolling::Count(window) => window.begin(generation),
-            Rolling::Time(window) => window.begin(),
+        for rolling in [&self.failures, &self.slow].into_iter().flatten() {
+            match rolling {
+                Rolling::Count(window) => window.begin(generation),
+                Rolling::Time(window) => window.begin(),
+            }
         }
     }
 
-    /// Counts a success and tells whether it opens the breaker: it can, by
+    /// Counts a call and tells whether it opens the breaker. A success can, by
     /// completing the minimum, or because old successes have left the window.
-    pub(crate) fn success(&self, period: Period, now: u64) -> bool {
-        if let Some(run) = &self.run {
-            run.success(period.generation);
-        }
-        let counts = match &self.rolling {
-            Rolling::None => return false,
-            Rolling::Count(window) => window.record(period.generation, false),
-            Rolling::Time(window) => window.success(period.offset, now, self.rules.min_calls),
+    pub(crate) fn trips(&self, call: Call) -> bool {
+        let generation = call.period.generation;
+        let run = match &self.run {
+            None => 0,
+            Some(run) if call.failed => run.failure(generation),
+            Some(run) => {
+                run.success(generation);
+                0
+            }
         };
-        counts.is_some_and(|counts| self.rate_reached(counts))
-    }
-
-    /// Counts a failure and tells whether it opens the breaker.
-    pub(crate) fn failure(&self, period: Period, now: u64) -> bool {
-        let run = self.run.as_ref();
-        let run = run.map_or(0, |run| run.failure(period.generation));
-        let counts = match &self.rolling {
-            Rolling::None => None,
-            Rolling::Count(window) => window.record(period.generation, true),
-            Rolling::Time(window) => window.failure(period.offset, now),
-        };
-        self.rules.consecutive.is_some_and(|limit| run >= limit)
-            || counts.is_some_and(|counts| {
-                self.rate_reached(counts) || self.last_all_failed(run, counts)
+        let minimum = self.thresholds.min_calls();
+        let failures = self.failures.as_ref();
+        let failures = failures.and_then(|window| window.count(call, call.failed, minimum));
+        let by_slowness = self.slow.as_ref().is_some_and(|window| {
+            let slow = self.thresholds.is_slow(call.ran);
+            let counts = window.count(call, slow, minimum);
+            counts.is_some_and(|counts| self.thresholds.too_many_slow(counts))
+        });
+        by_slowness
+            || self.thresholds.run_reached(run)
+            || failures.is_some_and(|counts| {
+                self.thresholds.rate_reached(counts) || self.thresholds.last_failed(run, counts)
             })
     }
 
-    /// `failures / total >= rate`, in whole numbers.
-    fn rate_reached(&self, counts: Counts) -> bool {
-        self.rules.rate.is_some_and(|rate| {
-            counts.total >= u64::from(self.rules.min_calls)
-                && u128::from(counts.failures) * u128::from(PARTS)
-                    >= u128::from(counts.total) * u128::from(rate)
-        })
+    /// What the window holds now.
+    pub(crate) fn counts(&self, now: u64) -> Counts {
+        match &self.failures {
+            None => Counts::default(),
+            Some(Rolling::Count(window)) => window.counts(),
+            Some(Rolling::Time(window)) => window.counts(now),
+        }
+    }
+}
+
+impl Rolling {
+    fn new(window: WindowKind) -> Self {
+        match window {
+            WindowKind::Count(calls) => Self::Count(CountWindow::new(calls)),
+            WindowKind::Time(length) => Self::Time(TimeWindow::new(length)),
+        }
     }
 
-    /// The window holds the latest calls. So the last `k` are all in it if it
-    /// holds at least `k`, and all failed if the run of failures is as long.
-    fn last_all_failed(&self, run: u32, counts: Counts) -> bool {
-        self.rules
-            .last_failed
-            .is_some_and(|last| run >= last && counts.total >= u64::from(last))
+    /// Counts a call as good or bad; the window's contents where it can trip.
+    fn count(&self, call: Call, bad: bool, minimum: u32) -> Option<Counts> {
+        let Period { generation, offset } = call.period;
+        match self {
+            Self::Count(window) => window.record(generation, bad),
+            Self::Time(window) if bad => window.failure(offset, call.now),
+            Self::Time(window) => window.success(offset, call.now, minimum),
+        }
     }
 }
 

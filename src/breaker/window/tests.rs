@@ -9,17 +9,21 @@ use crate::breaker::config::{BreakerConfig, Window};
 const SECOND: u64 = 1_000_000_000;
 
 fn meter(config: &BreakerConfig) -> Meter {
-    Meter::new(config.check().unwrap())
+    Meter::new(&config.check().unwrap())
 }
 
 impl Meter {
     fn hear(&self, generation: u32, now: u64, failed: bool) -> bool {
-        let period = self.period(generation);
-        if failed {
-            self.failure(period, now)
-        } else {
-            self.success(period, now)
-        }
+        self.hear_of(self.period(generation), now, failed)
+    }
+
+    fn hear_of(&self, period: Period, now: u64, failed: bool) -> bool {
+        self.trips(Call {
+            period,
+            now,
+            failed,
+            ran: Duration::ZERO,
+        })
     }
 }
 
@@ -108,12 +112,12 @@ fn a_new_period_begins_empty_and_hears_nothing_of_the_old_one() {
         let meter = meter(&config);
         let old = meter.period(0);
         for _ in 0..2 {
-            assert!(!meter.failure(old, 0));
+            assert!(!meter.hear_of(old, 0, true));
         }
         meter.begin_period(3);
         for _ in 0..50 {
             // Whatever it says of its own period, which is over.
-            meter.failure(old, 1);
+            meter.hear_of(old, 1, true);
         }
         for _ in 0..2 {
             assert!(!meter.hear(3, 1, true), "{config:?}");

@@ -89,6 +89,11 @@ impl TimeWindow {
         self.add(number, true).then(|| self.sum(number))
     }
 
+    /// What the window holds at this time.
+    pub(super) fn counts(&self, now: u64) -> Counts {
+        self.sum(self.number(self.offset(), now))
+    }
+
     fn number(&self, offset: u64, now: u64) -> u64 {
         (now / self.slot_nanos).wrapping_add(offset)
     }
