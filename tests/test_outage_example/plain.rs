@@ -69,7 +69,9 @@ impl PlainBreaker {
 /// standard errors and, for what hardly ever happens, five cases.
 pub(crate) fn is_near(measured: f64, probability: f64, cases: u32) -> bool {
     let cases = f64::from(cases);
-    let error = (probability * (1.0 - probability) / cases).sqrt();
+    // A sum of probabilities can come out a rounding error above 1.
+    let variance = (probability * (1.0 - probability)).max(0.0);
+    let error = (variance / cases).sqrt();
     (measured - probability).abs() <= 5.0 * error + 5.0 / cases
 }
 
