@@ -55,6 +55,8 @@ pub mod telemetry;
 
 pub use breaker::config::{BreakerConfig, Window};
 pub use breaker::handle::{Breaker, Permit};
+#[cfg(feature = "keyed")]
+pub use breaker::registry::Breakers;
 pub use breaker::snapshot::{BreakerSnapshot, BreakerWatch};
 pub use breaker::state::BreakerState;
 pub use builder::ServiceBuilderExt;
@@ -64,7 +66,9 @@ pub use classify::verdict::{Again, Health, Reason, Verdict, Work};
 pub use config::ConfigError;
 pub use deadline::value::Deadline;
 pub use error::{Error, ErrorKind, Stopped};
-pub use policy::{BreakerSetting, Description, FnService, Policy, PolicyBuilder, PolicyCall};
+pub use policy::{
+    BreakerSetting, Description, FnService, IntoBreakers, Policy, PolicyBuilder, PolicyCall,
+};
 pub use refusal::{Refusal, RefusalReason};
 pub use retry::backoff::Backoff;
 pub use retry::budget::RetryBudget;

@@ -131,6 +131,7 @@ impl Latency {
                     .window(Window::time(Duration::from_secs(10)))
                     .min_calls(20)
                     .growth(1.0)
+                    .no_ramp()
                     .open_jitter(0.0),
             )
             .build()?;

@@ -40,6 +40,8 @@ pub struct Core {
     shut_until: AtomicU64,
     meter: Meter,
     in_flight: InFlight,
+    /// When the last failure was heard, plus one; zero for never.
+    last_failure: AtomicU64,
     machine: Mutex<Machine>,
     rules: Mutex<Rules>,
     /// Told of each new generation; made by the first who watches.
@@ -79,6 +81,7 @@ impl Core {
             shut_until: AtomicU64::new(0),
             meter: Meter::new(&rules),
             in_flight: InFlight::new(rules.concurrency_limit),
+            last_failure: AtomicU64::new(0),
             machine: Mutex::new(Machine::new(rules.recovery)),
             rules: Mutex::new(rules),
             watched: OnceLock::new(),
@@ -293,7 +296,29 @@ impl Core {
             // dependency is there at all is not known either.
             Health::Neutral => Heard::Dropped,
         };
-        self.hear(ticket, heard, self.since_base(now));
+        let now = self.since_base(now);
+        if matches!(heard, Heard::Failure(_)) {
+            self.note_failure(now);
+        }
+        self.hear(ticket, heard, now);
+    }
+
+    fn note_failure(&self, now: u64) {
+        self.last_failure
+            .store(now.saturating_add(1), Ordering::Relaxed);
+    }
+
+    /// Whether nothing is lost if it is forgotten: it is closed, and has not
+    /// heard of a failure for that long.
+    #[cfg(feature = "keyed")]
+    pub(crate) fn is_forgettable(&self, now: Instant, idle: Duration) -> bool {
+        if self.state(now) != BreakerState::Closed {
+            return false;
+        }
+        match self.last_failure.load(Ordering::Relaxed) {
+            0 => true,
+            failed => self.since_base(now).saturating_sub(failed) >= nanos(idle),
+        }
     }
 
     /// Counts an outcome of a closed period; it may open the breaker.
@@ -326,6 +351,9 @@ impl Core {
             failed,
             ran: at.map_or(Duration::ZERO, |at| ran(started, at)),
         };
+        if failed {
+            self.note_failure(call.now);
+        }
         if self.meter.trips(call) {
             let at = at.or_else(|| now.map(|now| now()));
             let at = at.map_or(call.now, |at| self.since_base(at));

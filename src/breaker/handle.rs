@@ -74,6 +74,18 @@ impl Breaker {
         &self.core
     }
 
+    /// Whether nobody but the one who asks holds a handle, a permit or a call.
+    #[cfg(feature = "keyed")]
+    pub(super) fn is_unshared(&self) -> bool {
+        Arc::strong_count(&self.core) == 1
+    }
+
+    /// Whether both are handles of one breaker.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.core, &other.core)
+    }
+
     /// The dependency's name.
     #[must_use]
     pub fn name(&self) -> &'static str {

@@ -10,6 +10,8 @@ pub(crate) mod handle;
 mod in_flight;
 mod layer;
 mod ramp;
+#[cfg(feature = "keyed")]
+pub(crate) mod registry;
 pub(crate) mod rules;
 pub(crate) mod snapshot;
 mod stage;
@@ -17,4 +19,7 @@ pub(crate) mod state;
 mod window;
 
 pub use layer::{BareAttempt, BreakerLayer};
-pub use stage::{BreakerRunning, BreakerStage, OneBreaker, PickBreaker};
+#[cfg(feature = "keyed")]
+pub use registry::KeyedBreakers;
+pub(crate) use stage::settings;
+pub use stage::{BreakerRunning, BreakerSettings, BreakerStage, OneBreaker, PickBreaker};

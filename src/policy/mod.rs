@@ -11,8 +11,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tower::BoxError;
 
-use crate::breaker::OneBreaker;
 use crate::breaker::handle::Breaker;
+use crate::breaker::{BreakerSettings, OneBreaker};
 use crate::classify::default::DefaultClassify;
 use crate::classify::traits::Classify;
 use crate::name::Name;
@@ -20,7 +20,7 @@ use crate::retry::{LoopShared, RetryFuture, start};
 use crate::sharded::Sharded;
 use crate::stack::PerAttempt;
 
-pub use builder::{BreakerSetting, PolicyBuilder};
+pub use builder::{BreakerSetting, IntoBreakers, PolicyBuilder};
 pub use call::FnService;
 pub use describe::Description;
 
@@ -103,18 +103,20 @@ impl<C, B> Policy<C, B> {
     }
 }
 
-impl<C> Policy<C> {
-    /// The breaker, if there is one.
-    #[must_use]
-    pub fn breaker(&self) -> Option<&Breaker> {
-        self.shared.stage.breakers.breaker.as_ref()
-    }
-
+impl<C, B: BreakerSettings> Policy<C, B> {
     /// The numbers that follow from the settings, and warnings where settings
     /// do not agree.
     #[must_use]
     pub fn describe(&self) -> Description {
         describe::describe(self)
+    }
+}
+
+impl<C> Policy<C> {
+    /// The breaker, if there is one.
+    #[must_use]
+    pub fn breaker(&self) -> Option<&Breaker> {
+        self.shared.stage.breakers.breaker.as_ref()
     }
 
     /// Makes a call without a service: `attempt` is called once per attempt.
