@@ -245,9 +245,9 @@ impl Scenario for LoadFeedback {
                 "Seconds from the end of the outage to the first second of arrival whose requests \
                  were answered to {:.0} % or more; never: not within {} s. All rows are the \
                  library's own parts on their defaults. With retries alone the failures feed the \
-                 load that causes them. A budget takes that away at once; a breaker waits out its \
-                 open time first, which is the price of sparing a dependency whose queue needs \
-                 the rest (see retry_storm).",
+                 load that causes them. A budget takes that away at once. A breaker waits out its \
+                 open time and then lets the traffic back by shares: the price of sparing a \
+                 dependency whose queue needs the rest (see retry_storm).",
                 RECOVERED * 100.0,
                 self.give_up.as_secs_f64(),
             ),

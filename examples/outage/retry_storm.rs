@@ -329,8 +329,8 @@ impl Scenario for RetryStorm {
                  full of requests whose callers have left. With a budget alone it drains later \
                  than without retries by what the opening balances and the trickle have added (the \
                  small steps in the picture: it reaches the price of a retry in all clients at \
-                 once). A breaker stops sending until the queue is gone. Its open times are \
-                 jittered at random, not by the seed.",
+                 once). A breaker stops sending until the queue is gone and then lets the traffic back \
+                 by shares. Its open times are jittered at random, not by the seed.",
                 RECOVERED * 100.0,
                 self.give_up.as_secs_f64(),
             ),
