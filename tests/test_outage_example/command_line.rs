@@ -36,7 +36,7 @@ fn keys(value: &Value) -> Vec<&str> {
 }
 
 const QUICK: &str = "--set amplification.precision=0.2 --set amplification.requests=500 \
-     --set load_feedback.clients=20 --set load_feedback.full=25 --set load_feedback.give_up=60 \
+     --set load_feedback.clients=99 --set load_feedback.full=120 --set load_feedback.give_up=40 \
      --set retry_storm.clients=20 --set retry_storm.capacity=110 --set retry_storm.give_up=100 \
      --set live.warm_up=0.1 --set live.outage=0.3 --set live.open_time=0.1 \
      --set latency.requests=300 --set slots.calls=1000 --set slots.watched=10 --set blips.days=0.05";

@@ -11,7 +11,7 @@ fn small() -> LoadFeedback {
     LoadFeedback {
         clients: at_least_one(100),
         full: 125.0,
-        give_up: Duration::from_secs(30),
+        give_up: Duration::from_secs(40),
         ..LoadFeedback::default()
     }
 }
