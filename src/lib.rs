@@ -68,6 +68,7 @@ pub use deadline::value::Deadline;
 pub use error::{Error, ErrorKind, Stopped};
 pub use policy::{
     BreakerSetting, Description, FnService, IntoBreakers, Policy, PolicyBuilder, PolicyCall,
+    PolicyChanges,
 };
 pub use refusal::{Refusal, RefusalReason};
 pub use retry::backoff::Backoff;

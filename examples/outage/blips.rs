@@ -265,6 +265,7 @@ impl Scenario for Blips {
                     ),
                 }
             ),
+            charts: Vec::new(),
             bands: vec![
                 Band::new("blips.raw_error_rate", raw, 0.003_6..=0.004_6),
                 Band::new("blips.user_error_rate", user, 0.0..=raw / 20.0),

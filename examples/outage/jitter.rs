@@ -260,6 +260,7 @@ impl Scenario for Jitter {
                 grouped(self.clients.get().into()),
                 self.capacity
             ),
+            charts: Vec::new(),
             bands: vec![
                 Band::new(
                     "jitter[full].peak_per_10ms",

@@ -12,11 +12,12 @@ use steadfast::{
 use tower::{BoxError, ServiceBuilder, ServiceExt};
 
 use super::callers::{Callers, Providers, Run};
+use super::chart::{Chart, Ink, Line, Scale};
 use super::clock;
 use super::inputs::Input;
 use super::provider::{AnsweredBy, Manners, Provider, doubled, plain_loop};
 use super::random;
-use super::report::{Band, Report, Table};
+use super::report::{Band, Rendered, Report, Table};
 use super::scenario::{Scenario, above_zero, at_most, reference, some_time};
 
 /// The inputs.
@@ -279,6 +280,7 @@ impl Scenario for Latency {
                 retry_only_correlated.by_secondary * 100.0,
                 retry_only.by_secondary * 100.0,
             ),
+            charts: vec![self.chart(&figures)],
             bands: vec![
                 Band::new("latency.healthy_p99_s", p99(healthy), 2.35..=2.45),
                 Band::new("latency.retry_only_p50_s", p50(retry_only), 2.35..=2.45),
@@ -333,7 +335,41 @@ impl Scenario for Latency {
 }
 
 impl Latency {
-    fn table(&self, published: bool, figures: &Figures) -> String {
+    /// Every percentile of the waits.
+    fn chart(&self, figures: &Figures) -> Chart {
+        let runs = [
+            ("a healthy primary", Ink::NoRetries, &figures.healthy),
+            ("retries alone", Ink::RetriesAlone, &figures.retry_only),
+            ("steadfast", Ink::Steadfast, &figures.steadfast),
+        ];
+        let lines = runs.map(|(name, ink, run)| {
+            let permille = 1..=1_000;
+            let points = permille.map(|permille| {
+                let share = f64::from(permille) / 1_000.0;
+                (share * 100.0, run.percentile(share).as_secs_f64())
+            });
+            let points = points.collect();
+            Line { name, ink, points }
+        });
+        let longest = lines.iter().flat_map(|line| &line.points);
+        let longest = longest.map(|(_, seconds)| *seconds).fold(1.0, f64::max);
+        Chart {
+            title: format!(
+                "Latency while {:.0} % of attempts are rejected; callers leave after {} s",
+                self.rejects * 100.0,
+                self.caller_leaves.as_secs_f64()
+            ),
+            x: "percentile of requests",
+            y: "seconds until answered",
+            x_range: 0.0..100.0,
+            y_range: 0.0..longest.ceil() + 1.0,
+            scale: Scale::Linear,
+            shade: None,
+            lines: lines.into(),
+        }
+    }
+
+    fn table(&self, published: bool, figures: &Figures) -> Rendered {
         let runs = [
             &figures.retry_only,
             &figures.retry_only_correlated,

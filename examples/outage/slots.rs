@@ -361,6 +361,7 @@ impl Scenario for Slots {
                  as long as the secondary takes.",
                 self.rate
             ),
+            charts: Vec::new(),
             bands: vec![
                 Band::new("slots.healthy_per_s", healthy_per_s, 166.0..=167.5),
                 Band::new("slots.outage_per_s", outage_per_s, 39.0..=39.5),

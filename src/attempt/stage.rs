@@ -84,6 +84,10 @@ where
     type Response = S::Response;
     type Running = AttemptRunning<Req, S, C::Memo>;
 
+    fn is_shut(&self, _: &Req, _: Instant) -> Result<(), Refusal> {
+        Ok(())
+    }
+
     fn would_admit(&self, _: &Req, _: Instant) -> Result<(), Refusal> {
         Ok(())
     }

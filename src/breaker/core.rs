@@ -147,6 +147,19 @@ impl Core {
         self.watched.get_or_init(made).subscribe()
     }
 
+    /// Whether the door is shut for certain: a look for those who mean to ask
+    /// for admission next. It leaves all else to the asking, because a recovery
+    /// counts those who ask: turned away by looks alone, they would never add
+    /// up to its share.
+    #[inline]
+    pub(crate) fn is_shut(&self, now: impl FnOnce() -> Instant) -> Result<(), Refusal> {
+        let door = self.door.load(Ordering::Acquire);
+        match door & DOOR_MASK {
+            SHUT_OPEN | SHUT_PROBES => self.knock(door, self.since_base(now())),
+            _ => Ok(()),
+        }
+    }
+
     /// A look without a reservation. `now` is asked only if the breaker is
     /// not closed.
     #[inline]
@@ -349,7 +362,10 @@ impl Core {
             period,
             now: at.map_or(0, |at| self.since_base(at)),
             failed,
-            ran: at.map_or(Duration::ZERO, |at| ran(started, at)),
+            ran: match at {
+                Some(at) if self.meter.counts_slow_calls() => ran(started, at),
+                _ => Duration::ZERO,
+            },
         };
         if failed {
             self.note_failure(call.now);

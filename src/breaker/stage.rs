@@ -116,6 +116,13 @@ where
     type Response = T::Response;
     type Running = BreakerRunning<T::Running, B::Picked>;
 
+    fn is_shut(&self, request: &Req, now: Instant) -> Result<(), Refusal> {
+        match self.breakers.core(&self.breakers.pick(request)) {
+            Some(core) => core.is_shut(|| now),
+            None => Ok(()),
+        }
+    }
+
     fn would_admit(&self, request: &Req, now: Instant) -> Result<(), Refusal> {
         match self.breakers.core(&self.breakers.pick(request)) {
             Some(core) => core.would_admit(|| now),

@@ -14,7 +14,7 @@ use crate::classify::default::DefaultClassify;
 use crate::config::ConfigError;
 use crate::retry::backoff::Backoff;
 use crate::retry::budget::RetryBudget;
-use crate::retry::{LoopShared, RetrySettings};
+use crate::retry::{LiveSettings, LoopShared, RetrySettings};
 use crate::sharded::Sharded;
 
 /// Settings of a [`Policy`], with the defaults that stand there.
@@ -269,7 +269,7 @@ impl<C, B> PolicyBuilder<C, B> {
             total: self.deadline,
             shared: Sharded::new(LoopShared {
                 dependency: self.name,
-                settings: self.retry,
+                settings: LiveSettings::new(self.retry),
                 budget,
                 stage,
             }),

@@ -104,7 +104,7 @@ fn failures_to_open(rules: &Rules) -> Option<u32> {
 }
 
 pub(super) fn describe<C, B: BreakerSettings>(policy: &Policy<C, B>) -> Description {
-    let settings = &policy.shared.settings;
+    let settings = &policy.shared.settings.get();
     let timeout = policy.shared.stage.attempt.timeout();
     let deadline = policy.total;
     let schedule = timeout.map(|timeout| schedule(settings, timeout));

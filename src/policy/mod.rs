@@ -2,6 +2,7 @@
 
 mod builder;
 mod call;
+mod changes;
 mod describe;
 
 use std::fmt;
@@ -11,17 +12,19 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tower::BoxError;
 
+use crate::attempt::AttemptStage;
 use crate::breaker::handle::Breaker;
-use crate::breaker::{BreakerSettings, OneBreaker};
+use crate::breaker::{BreakerSettings, BreakerStage, OneBreaker};
 use crate::classify::default::DefaultClassify;
 use crate::classify::traits::Classify;
+use crate::config::ConfigError;
 use crate::name::Name;
 use crate::retry::{LoopShared, RetryFuture, start};
 use crate::sharded::Sharded;
-use crate::stack::PerAttempt;
 
 pub use builder::{BreakerSetting, IntoBreakers, PolicyBuilder};
 pub use call::FnService;
+pub use changes::PolicyChanges;
 pub use describe::Description;
 
 /// What to do about one dependency's failures.
@@ -69,6 +72,9 @@ pub struct Policy<C = DefaultClassify, B = OneBreaker> {
     shared: Sharded<LoopShared<PerAttempt<C, B>>>,
     total: Option<Duration>,
 }
+
+/// What happens once per attempt: a breaker around an attempt.
+pub(crate) type PerAttempt<C, B> = BreakerStage<AttemptStage<C>, B>;
 
 impl Policy {
     /// Settings for the dependency of this name. The name stands in every
@@ -119,6 +125,30 @@ impl<C> Policy<C> {
         self.shared.stage.breakers.breaker.as_ref()
     }
 
+    /// Changes retries and breaker while calls run, as an incident may ask for.
+    /// State stays: what the breaker has counted, whether it is open, the
+    /// budget's balance. Calls under way take the new settings from their next
+    /// decision on.
+    ///
+    /// # Errors
+    ///
+    /// Settings that cannot work, and those of a breaker that take a new one
+    /// ([`Breaker::reconfigure`]). Nothing is changed then.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use steadfast::{Policy, PolicyChanges};
+    ///
+    /// let policy = Policy::builder("inventory").build()?;
+    /// policy.reconfigure(PolicyChanges::new().max_attempts(1))?;
+    /// assert_eq!(policy.describe().most_sends(), 1);
+    /// # Ok::<(), steadfast::ConfigError>(())
+    /// ```
+    pub fn reconfigure(&self, changes: PolicyChanges) -> Result<(), ConfigError> {
+        changes.apply(&self.shared.settings, self.breaker())
+    }
+
     /// Makes a call without a service: `attempt` is called once per attempt.
     /// Breaker and budget are the same as those of services with this policy.
     ///
@@ -166,7 +196,7 @@ impl<C, B> fmt::Debug for Policy<C, B> {
         f.debug_struct("Policy")
             .field("dependency", &self.shared.dependency)
             .field("deadline", &self.total)
-            .field("settings", &self.shared.settings)
+            .field("settings", &self.shared.settings.get())
             .finish_non_exhaustive()
     }
 }
