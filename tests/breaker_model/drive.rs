@@ -74,21 +74,24 @@ impl Pair<'_> {
                     self.reference.finish(call, Told::Nothing, now, false);
                 }
             }
-            Step::Calls(Calls {
-                calls,
-                one_in,
-                told,
-                rest,
-            }) => {
-                for call in 1..=calls {
-                    self.call(if call % one_in == 0 { told } else { rest })?;
-                }
-            }
+            Step::Calls(calls) => self.calls(calls)?,
             Step::Heal => {
-                let wait = self.reference.next_check(now).unwrap_or(0);
-                advance(Duration::from_nanos(wait)).await;
+                self.until_due().await;
                 for _ in 0..self.settings.successes {
                     self.call(Told::Success)?;
+                }
+            }
+            Step::Probe(calls) => {
+                self.until_due().await;
+                self.calls(calls)?;
+            }
+            Step::Slow(off, told) => {
+                let before = self.calls.len();
+                self.start()?;
+                if self.calls.len() > before {
+                    let wait = self.length_of(Wait::UntilSlow(before, off));
+                    advance(Duration::from_nanos(wait)).await;
+                    self.finish(before, told);
                 }
             }
             Step::Wait(wait) => advance(Duration::from_nanos(self.length_of(wait))).await,
@@ -105,6 +108,19 @@ impl Pair<'_> {
                 self.reference.reset(now);
             }
             Step::Reconfigure(change) => self.reconfigure(change)?,
+        }
+        Ok(())
+    }
+
+    async fn until_due(&self) {
+        let wait = self.reference.next_check(self.now()).unwrap_or(0);
+        advance(Duration::from_nanos(wait)).await;
+    }
+
+    fn calls(&mut self, calls: Calls) -> Result<(), TestCaseError> {
+        for call in 1..=calls.calls {
+            let one = call % calls.one_in == 0;
+            self.call(if one { calls.told } else { calls.rest })?;
         }
         Ok(())
     }

@@ -19,6 +19,10 @@ pub enum Step {
     Calls(Calls),
     /// Waits until an open breaker is due and sends probes that succeed.
     Heal,
+    /// Likewise, and sends these.
+    Probe(Calls),
+    /// A call that ends just when it becomes slow, at most a nanosecond off.
+    Slow(i64, Told),
     Wait(Wait),
     ForceOpen(&'static str),
     Disable,
@@ -140,7 +144,9 @@ fn step() -> impl Strategy<Value = Step> {
         8 => any::<usize>().prop_map(Step::Drop),
         4 => any::<usize>().prop_map(Step::Panic),
         50 => calls().prop_map(Step::Calls),
-        10 => Just(Step::Heal),
+        8 => Just(Step::Heal),
+        8 => calls().prop_map(Step::Probe),
+        12 => (-1..=1_i64, told()).prop_map(|(off, told)| Step::Slow(off, told)),
         70 => wait().prop_map(Step::Wait),
         1 => select(reasons).prop_map(Step::ForceOpen),
         1 => Just(Step::Disable),
@@ -155,7 +161,7 @@ fn calls() -> impl Strategy<Value = Calls> {
     let mixed = (number(), 2..=9_usize, told(), told());
     let neutral = (1..=12_usize, 2..=12_usize, told());
     let neutral = neutral.prop_map(|(calls, one_in, told)| (calls, one_in, told, Told::Neutral));
-    prop_oneof![4 => all, 3 => mixed, 1 => neutral].prop_map(|(calls, one_in, told, rest)| Calls {
+    prop_oneof![3 => all, 3 => mixed, 1 => neutral].prop_map(|(calls, one_in, told, rest)| Calls {
         calls,
         one_in,
         told,
