@@ -1,9 +1,9 @@
 //! A breaker as slow and as obvious as can be, and what drives it and the real
 //! one side by side.
 //!
-//! `settings` and `reference` know nothing of the crate: times are nanoseconds
-//! since the breaker was made, rates are whole percents. `steps` makes up what
-//! happens; `drive` does it to both and compares.
+//! `settings`, `reference` and what that is made of know nothing of the crate:
+//! times are nanoseconds since the breaker was made, rates are whole percents.
+//! `steps` makes up what happens; `drive` does it to both and compares.
 
 #![allow(
     unreachable_pub,
@@ -11,6 +11,8 @@
 )]
 
 pub mod drive;
+pub mod outcomes;
+pub mod recovery;
 pub mod reference;
 pub mod settings;
 pub mod steps;

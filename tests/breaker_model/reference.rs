@@ -1,6 +1,8 @@
 //! The reference breaker: everything that happened is kept in lists, and each
 //! question goes through them anew.
 
+use super::outcomes::{Outcome, Outcomes, SLOTS};
+use super::recovery::Recovery;
 use super::settings::{Settings, Window};
 
 /// Leave to make one call.
@@ -52,24 +54,6 @@ enum News {
     GivenBack,
 }
 
-#[derive(Clone, Debug)]
-struct Recovery {
-    since: u64,
-    length: u64,
-    from: f64,
-    /// The share at each call that asked.
-    asked: Vec<f64>,
-    /// Whether each outcome failed, and how large a sample was then.
-    heard: Vec<(bool, usize)>,
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Outcome {
-    at: u64,
-    failed: bool,
-    slow: bool,
-}
-
 pub struct Reference {
     built_with: Settings,
     settings: Settings,
@@ -77,15 +61,10 @@ pub struct Reference {
     generation: u32,
     half_open_periods: usize,
     failed_recoveries: u32,
-    /// Of the present closed period, or of the last one.
-    outcomes: Vec<Outcome>,
-    /// Whether the rules have changed within that period.
-    other_rules: bool,
+    outcomes: Outcomes,
     in_flight: u32,
 }
 
-const SLOTS: u64 = 10;
-const HANDFUL: f64 = 5.0;
 const NEUTRAL_ANSWERS: usize = 10;
 
 impl Reference {
@@ -97,8 +76,7 @@ impl Reference {
             generation: 0,
             half_open_periods: 0,
             failed_recoveries: 0,
-            outcomes: Vec::new(),
-            other_rules: false,
+            outcomes: Outcomes::default(),
             in_flight: 0,
         }
     }
@@ -158,7 +136,7 @@ impl Reference {
         if self.built_with.rate.is_none() && self.built_with.last_failed.is_none() {
             return (0, 0);
         }
-        let window = self.window(now);
+        let window = self.outcomes.window(&self.settings, now);
         (window.len(), window.iter().filter(|o| o.failed).count())
     }
 
@@ -179,7 +157,7 @@ impl Reference {
         if let Window::Time(length) = self.settings.window {
             let slot = length / SLOTS;
             times.push((now / slot + 1) * slot);
-            let first = self.outcomes.first();
+            let first = self.outcomes.list.first();
             times.extend(first.map(|first| (first.at / slot + SLOTS) * slot));
         }
         times.retain(|time| *time > now);
@@ -285,7 +263,7 @@ impl Reference {
 
     /// Hears what came of a call. `changed` tells whether the real breaker has
     /// changed at it, which is asked only where both are right, see
-    /// [`opens`](Self::opens).
+    /// [`Outcomes::open`].
     pub fn finish(&mut self, call: Call, told: Told, now: u64, changed: bool) {
         self.in_flight -= u32::from(call.placed);
         let slow = self.is_slow(now - call.started);
@@ -298,8 +276,10 @@ impl Reference {
                     Told::Neutral | Told::Nothing => return,
                 };
                 let at = now;
-                self.outcomes.push(Outcome { at, failed, slow });
-                if matches!(self.standing, Standing::Closed { .. }) && self.opens(now, changed) {
+                self.outcomes.list.push(Outcome { at, failed, slow });
+                if matches!(self.standing, Standing::Closed { .. })
+                    && self.outcomes.open(&self.settings, now, changed)
+                {
                     self.failed_recoveries = self.failed_recoveries(now);
                     self.open(now, hint);
                 }
@@ -373,56 +353,6 @@ impl Reference {
         }));
     }
 
-    /// Whether a rule holds after the last outcome.
-    ///
-    /// A good outcome opens the breaker by completing the minimum, or when old
-    /// ones have left the window. Whether it does so because the rules have
-    /// become stricter meanwhile, or the next bad one does, is left open: then
-    /// the real breaker's word is taken.
-    fn opens(&self, now: u64, changed: bool) -> bool {
-        let Some(last) = self.outcomes.last() else {
-            return false;
-        };
-        let settings = &self.settings;
-        let failures_in_a_row = |outcomes: &[Outcome], calls: u32| {
-            let calls = calls as usize;
-            outcomes.len() >= calls && outcomes[outcomes.len() - calls..].iter().all(|o| o.failed)
-        };
-        let window = self.window(now);
-        let too_many = |rate: u32, bad: fn(&Outcome) -> bool| {
-            let bad = window.iter().filter(|o| bad(o)).count();
-            window.len() >= settings.min_calls() && bad * 100 >= window.len() * rate as usize
-        };
-        let run = settings
-            .consecutive
-            .is_some_and(|calls| failures_in_a_row(&self.outcomes, calls));
-        let last_failed = settings
-            .last_failed
-            .is_some_and(|calls| failures_in_a_row(window, calls));
-        let rate = settings.rate.is_some_and(|r| too_many(r, |o| o.failed));
-        let slow = settings.slow.is_some_and(|(_, r)| too_many(r, |o| o.slow));
-        let certain = |holds, bad| holds && (bad || !self.other_rules);
-        run || last_failed
-            || certain(rate, last.failed)
-            || certain(slow, last.slow)
-            || (rate || slow) && changed
-    }
-
-    /// The outcomes in the window: the last few, or those of the last ten
-    /// slots, which are numbered from the breaker's beginning.
-    fn window(&self, now: u64) -> &[Outcome] {
-        let outcomes = &self.outcomes;
-        let leave = match self.settings.window {
-            Window::Count(calls) => outcomes.len().saturating_sub(calls as usize),
-            Window::Time(length) => {
-                let slot = |time: u64| time / (length / SLOTS);
-                let old = |o: &&Outcome| slot(now) - slot(o.at) >= SLOTS;
-                outcomes.iter().take_while(old).count()
-            }
-        };
-        &outcomes[leave..]
-    }
-
     // ---- changes ------------------------------------------------------------
 
     pub fn force_open(&mut self, reason: &'static str, now: u64) {
@@ -446,7 +376,7 @@ impl Reference {
         let possible = self.built_with.can_become(&settings);
         if possible {
             self.settings = settings;
-            self.other_rules = true;
+            self.outcomes.other_rules = true;
         }
         possible
     }
@@ -463,8 +393,7 @@ impl Reference {
     }
 
     fn forget_outcomes(&mut self) {
-        self.outcomes.clear();
-        self.other_rules = false;
+        self.outcomes = Outcomes::default();
     }
 
     fn change(&mut self, standing: Standing) {
@@ -479,48 +408,4 @@ fn lease_over(round: &[News]) -> u64 {
         _ => None,
     });
     sent.unwrap_or(0)
-}
-
-impl Recovery {
-    const fn is_over(&self, now: u64) -> bool {
-        now - self.since >= self.length
-    }
-
-    /// In a straight line from the first share to all.
-    fn share(&self, now: u64) -> f64 {
-        let passed = (now - self.since) as f64 / self.length as f64;
-        (self.from + (1.0 - self.from) * passed).min(1.0)
-    }
-
-    /// Whether a call that asks now is within the share of all that have asked,
-    /// beyond the handful that passes at any rate.
-    fn passes(&self, now: u64) -> bool {
-        let mut allowed = HANDFUL;
-        let mut passes = false;
-        for share in self.asked.iter().copied().chain([self.share(now)]) {
-            allowed += share;
-            passes = allowed >= 1.0;
-            if passes {
-                allowed -= 1.0;
-            }
-        }
-        passes
-    }
-
-    /// Whether the sample of the last outcome fails. Samples follow one
-    /// another; a run of failures may span them.
-    fn sample_fails(&self, settings: &Settings) -> bool {
-        let (size, rate, longest_run) = settings.sample();
-        let mut sample = Vec::new();
-        for (heard, (failed, size_then)) in self.heard.iter().enumerate() {
-            sample.push(*failed);
-            let last = heard + 1 == self.heard.len();
-            if sample.len() >= *size_then && !last {
-                sample.clear();
-            }
-        }
-        let failed = sample.iter().filter(|failed| **failed).count();
-        let run = self.heard.iter().rev().take_while(|(failed, _)| *failed);
-        failed * 100 >= size * rate || run.count() >= longest_run
-    }
 }
