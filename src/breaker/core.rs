@@ -1,8 +1,7 @@
 //! One breaker's shared state: the machine behind a lock that only changes of
 //! state take, and in front of it the words that every call reads.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{OnceLock, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -20,6 +19,7 @@ use crate::classify::verdict::{Health, Verdict};
 use crate::config::ConfigError;
 use crate::name::Name;
 use crate::refusal::{Refusal, RefusalReason};
+use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
 use crate::telemetry::{Event, emit};
 
 /// # Memory ordering

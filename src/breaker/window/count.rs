@@ -1,9 +1,8 @@
 //! The last n outcomes: a ring with a running count of its failures, so that
 //! the cost of an outcome does not grow with n.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-
 use super::Counts;
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Each part carries (the lower bits of) the generation it belongs to, and a
 /// write happens only over the same or an older one. So a new period needs no

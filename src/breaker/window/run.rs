@@ -1,6 +1,6 @@
 //! How many failures in a row.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering};
 
 /// The generation in the upper half, the length of the run in the lower, so
 /// that an outcome of another generation is seen in the same step that would
@@ -20,7 +20,7 @@ const fn unpack(word: u64) -> (u32, u32) {
 }
 
 impl Run {
-    pub(super) const fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self(AtomicU64::new(0))
     }
 

@@ -1,10 +1,10 @@
 //! The outcomes of the last while, in ten slots.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::super::state::nanos;
 use super::Counts;
+use crate::sync::{AtomicU64, Ordering};
 
 const SLOTS: u64 = 10;
 const SLOTS_LEN: usize = 10;
