@@ -42,8 +42,8 @@ impl CountWindow {
     pub(super) fn begin(&self, generation: u32) {
         let tag = u64::from(generation & HEAD_GENERATION);
         self.failures
-            .store(u64::from(generation) << 32, Ordering::Relaxed);
-        self.head.store(tag << (2 * PLACE_BITS), Ordering::Relaxed);
+            .swap(u64::from(generation) << 32, Ordering::Relaxed);
+        self.head.swap(tag << (2 * PLACE_BITS), Ordering::Relaxed);
     }
 
     /// Counts an outcome; the window's contents, where the outcome can trip:

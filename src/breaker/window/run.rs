@@ -7,6 +7,8 @@ use crate::sync::{AtomicU64, Ordering};
 /// count it.
 ///
 /// All accesses are relaxed: the word carries everything that depends on it.
+/// All writes read what they replace, a period's beginning too, so that they
+/// stand in one order for everyone.
 #[derive(Debug)]
 pub(super) struct Run(AtomicU64);
 
@@ -25,7 +27,7 @@ impl Run {
     }
 
     pub(super) fn begin(&self, generation: u32) {
-        self.0.store(pack(generation, 0), Ordering::Relaxed);
+        self.0.swap(pack(generation, 0), Ordering::Relaxed);
     }
 
     /// Only reads while nothing has failed since the last success.
