@@ -25,7 +25,9 @@ use crate::telemetry::{Event, emit};
 /// # Memory ordering
 ///
 /// `door` and `shut_until` mirror the machine and are written only under its
-/// lock, `shut_until` first, both with Release. Readers load `door` first
+/// lock, `shut_until` first, both with Release. A new period of the windows
+/// begins after the door has shown its generation, with Release too, and
+/// before the door lets anybody into it. Readers load `door` first
 /// (Acquire). A reader may see an old door with a new time: it then refuses
 /// for a little longer or takes the lock and asks the machine, never admits on
 /// its own. Only a door that says closed admits without the lock, and a ticket
@@ -211,7 +213,7 @@ impl Core {
             };
             let (admission, transition) = machine.admit(now);
             if transition == Some(Transition::Closed) {
-                self.meter.begin_period(machine.generation());
+                self.begin_period(&machine);
             }
             self.publish(&machine);
             let admission = match admission {
@@ -371,12 +373,22 @@ impl Core {
             let mut machine = self.lock();
             let transition = change(&mut machine);
             if matches!(transition, Some(Transition::Closed | Transition::Disabled)) {
-                self.meter.begin_period(machine.generation());
+                self.begin_period(&machine);
             }
             self.publish(&machine);
             transition.map(|transition| (transition, machine.generation()))
         };
         self.tell(told);
+    }
+
+    /// Begins to count for a new generation. The door shows the generation
+    /// first, and sends whoever asks to the lock: so an outcome that finds the
+    /// windows in the new period finds its own period over as well.
+    fn begin_period(&self, machine: &Machine) {
+        let generation = machine.generation();
+        self.door
+            .store(door_word(generation, AJAR), Ordering::Release);
+        self.meter.begin_period(generation);
     }
 
     /// Shows the machine's state at the door.

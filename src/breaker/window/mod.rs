@@ -130,8 +130,9 @@ impl Meter {
         Period { generation, offset }
     }
 
-    /// Begins the closed period of this generation. The caller publishes the
-    /// generation afterwards, so nobody counts into it yet.
+    /// Begins the closed period of this generation. The caller has shown
+    /// before that all older ones are over, and lets nobody into this one
+    /// until it has begun.
     pub(crate) fn begin_period(&self, generation: u32) {
         if let Some(run) = &self.run {
             run.begin(generation);
