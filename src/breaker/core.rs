@@ -307,20 +307,24 @@ impl Core {
         started: Option<Instant>,
         now: impl FnOnce() -> Instant,
     ) {
-        let period = self.meter.period(ticket.generation);
-        let door = self.door.load(Ordering::Acquire);
-        let is_current = generation_of(door) == ticket.generation
-            && matches!(door & DOOR_MASK, CLOSED | DISABLED);
-        if !is_current || verdict.health() == Health::Neutral {
+        if verdict.health() == Health::Neutral {
             return;
         }
         let failed = verdict.health() == Health::Failing;
         // Nothing but a window of time or slowness needs the clock, and of
-        // what does not trip.
+        // what does not trip. The time is taken while the period is known to
+        // last: later it might be one at which the next has begun to count.
         let mut now = Some(now);
         let mut at = None;
         if failed || self.meter.needs_time() {
             at = now.take().map(|now| now());
+        }
+        let period = self.meter.period(ticket.generation);
+        let door = self.door.load(Ordering::Acquire);
+        let is_current = generation_of(door) == ticket.generation
+            && matches!(door & DOOR_MASK, CLOSED | DISABLED);
+        if !is_current {
+            return;
         }
         let call = Call {
             period,
