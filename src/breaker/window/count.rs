@@ -11,8 +11,8 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 ///
 /// Between taking a place in the ring and adding to the count an outcome is
 /// missing from the failures; whoever finishes last sees all of them. Sums are
-/// exact once the writers are done. All accesses are relaxed: no data beyond
-/// the words themselves is handed from thread to thread.
+/// exact once the writers are done. Accesses are relaxed but for those of the
+/// head that take a place or ask how many are taken: see `held`.
 #[derive(Debug)]
 pub(super) struct CountWindow {
     /// generation (24) | next place (20) | outcomes held (20)
@@ -54,11 +54,31 @@ impl CountWindow {
         let (place, held) = self.take_place(generation)?;
         let change = self.write(place, generation, failed)?;
         let failures = self.add_failures(generation, change)?;
-        let full = held > self.ring.len() as u64;
-        (failed || !full).then(|| Counts {
-            total: held.min(self.ring.len() as u64),
-            failures,
-        })
+        let size = self.ring.len() as u64;
+        if !failed {
+            return (held <= size).then_some(Counts {
+                total: held,
+                failures,
+            });
+        }
+        let total = if held < size {
+            self.held(generation)?
+        } else {
+            size
+        };
+        Some(Counts { total, failures })
+    }
+
+    /// How many outcomes are held by now. A failure asks after it has been
+    /// added: others may have taken places since it took its own, and have
+    /// looked at the failures before.
+    ///
+    /// The word is written as it is. Of this and the taking of a place the
+    /// second sees all that was done before the first.
+    fn held(&self, generation: u32) -> Option<u64> {
+        let head = self.head.fetch_or(0, Ordering::AcqRel);
+        let tag = u64::from(generation & HEAD_GENERATION);
+        (head >> (2 * PLACE_BITS) == tag).then_some(head & PLACE_MASK)
     }
 
     /// What the window holds.
@@ -88,7 +108,7 @@ impl CountWindow {
             let moved = tag << (2 * PLACE_BITS) | next << PLACE_BITS | now_held;
             match self
                 .head
-                .compare_exchange_weak(head, moved, Ordering::Relaxed, Ordering::Relaxed)
+                .compare_exchange_weak(head, moved, Ordering::AcqRel, Ordering::Relaxed)
             {
                 Ok(_) => {
                     let place = usize::try_from(place).unwrap_or(usize::MAX);
