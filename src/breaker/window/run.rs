@@ -61,6 +61,12 @@ impl Run {
         }
     }
 
+    /// The length of the run; 0 if it belongs to another generation.
+    pub(super) fn length(&self, generation: u32) -> u32 {
+        let (current, length) = unpack(self.0.load(Ordering::Relaxed));
+        if current == generation { length } else { 0 }
+    }
+
     fn swap(&self, from: u64, to: u64) -> Result<(), u64> {
         self.0
             .compare_exchange_weak(from, to, Ordering::Relaxed, Ordering::Relaxed)
