@@ -9,6 +9,9 @@
 //! windows, and the retry budget.
 
 #[cfg(all(test, steadfast_loom))]
+pub(crate) mod model;
+
+#[cfg(all(test, steadfast_loom))]
 mod source {
     pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
     pub(crate) use loom::sync::{Mutex, MutexGuard};

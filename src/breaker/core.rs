@@ -500,3 +500,6 @@ impl Drop for GiveUp<'_> {
         self.core.give_up(self.ticket);
     }
 }
+
+#[cfg(all(test, steadfast_loom))]
+mod models;

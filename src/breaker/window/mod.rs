@@ -210,3 +210,6 @@ impl Rolling {
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(all(test, steadfast_loom))]
+mod models;
