@@ -51,6 +51,7 @@ mod sharded;
 mod span;
 mod stack;
 pub mod stage;
+mod sync;
 pub mod telemetry;
 
 pub use breaker::config::{BreakerConfig, Window};

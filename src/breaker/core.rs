@@ -1,8 +1,7 @@
 //! One breaker's shared state: the machine behind a lock that only changes of
 //! state take, and in front of it the words that every call reads.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{OnceLock, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -20,12 +19,15 @@ use crate::classify::verdict::{Health, Verdict};
 use crate::config::ConfigError;
 use crate::name::Name;
 use crate::refusal::{Refusal, RefusalReason};
+use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
 use crate::telemetry::{Event, emit};
 
 /// # Memory ordering
 ///
 /// `door` and `shut_until` mirror the machine and are written only under its
-/// lock, `shut_until` first, both with Release. Readers load `door` first
+/// lock, `shut_until` first, both with Release. A new period of the windows
+/// begins after the door has shown its generation, with Release too, and
+/// before the door lets anybody into it. Readers load `door` first
 /// (Acquire). A reader may see an old door with a new time: it then refuses
 /// for a little longer or takes the lock and asks the machine, never admits on
 /// its own. Only a door that says closed admits without the lock, and a ticket
@@ -227,7 +229,7 @@ impl Core {
             };
             let (admission, transition) = machine.admit(now);
             if transition == Some(Transition::Closed) {
-                self.meter.begin_period(machine.generation());
+                self.begin_period(&machine);
             }
             self.publish(&machine);
             let admission = match admission {
@@ -343,20 +345,24 @@ impl Core {
         started: Option<Instant>,
         now: impl FnOnce() -> Instant,
     ) {
-        let period = self.meter.period(ticket.generation);
-        let door = self.door.load(Ordering::Acquire);
-        let is_current = generation_of(door) == ticket.generation
-            && matches!(door & DOOR_MASK, CLOSED | DISABLED);
-        if !is_current || verdict.health() == Health::Neutral {
+        if verdict.health() == Health::Neutral {
             return;
         }
         let failed = verdict.health() == Health::Failing;
         // Nothing but a window of time or slowness needs the clock, and of
-        // what does not trip.
+        // what does not trip. The time is taken while the period is known to
+        // last: later it might be one at which the next has begun to count.
         let mut now = Some(now);
         let mut at = None;
         if failed || self.meter.needs_time() {
             at = now.take().map(|now| now());
+        }
+        let period = self.meter.period(ticket.generation);
+        let door = self.door.load(Ordering::Acquire);
+        let is_current = generation_of(door) == ticket.generation
+            && matches!(door & DOOR_MASK, CLOSED | DISABLED);
+        if !is_current {
+            return;
         }
         let call = Call {
             period,
@@ -423,12 +429,22 @@ impl Core {
             let mut machine = self.lock();
             let transition = change(&mut machine);
             if matches!(transition, Some(Transition::Closed | Transition::Disabled)) {
-                self.meter.begin_period(machine.generation());
+                self.begin_period(&machine);
             }
             self.publish(&machine);
             transition.map(|transition| (transition, machine.generation()))
         };
         self.tell(told);
+    }
+
+    /// Begins to count for a new generation. The door shows the generation
+    /// first, and sends whoever asks to the lock: so an outcome that finds the
+    /// windows in the new period finds its own period over as well.
+    fn begin_period(&self, machine: &Machine) {
+        let generation = machine.generation();
+        self.door
+            .store(door_word(generation, AJAR), Ordering::Release);
+        self.meter.begin_period(generation);
     }
 
     /// Shows the machine's state at the door.
@@ -536,3 +552,6 @@ impl Drop for GiveUp<'_> {
         self.core.give_up(self.ticket);
     }
 }
+
+#[cfg(all(test, steadfast_loom))]
+mod models;

@@ -1,6 +1,6 @@
 //! How many calls may be under way at once.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use crate::sync::{AtomicU32, Ordering};
 
 /// Counted only while there is a limit, so that those who have none do not
 /// share a counter. A call remembers whether it was counted: the limit may

@@ -4,7 +4,8 @@
 //! Two runs that differ only in `CALLS` differ in instructions by exactly what
 //! the additional calls cost; start-up cancels out. The program itself counts
 //! allocations, prints the size of the call's future, and with `keys CALLS` the
-//! bytes that each of so many keyed breakers takes.
+//! bytes that each of so many keyed breakers takes, and with `cycles CALLS` what a
+//! breaker holds more of after so many openings.
 //!
 //! The call is polled again in place after `Pending`, not handed back to the
 //! runtime: what is measured is the stack and its timer, not tokio's scheduler.
@@ -18,13 +19,15 @@ use std::pin::pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use steadfast::{Backoff, BreakerConfig, Breakers, Policy, RetryBudget, ServiceBuilderExt, Window};
+use steadfast::{
+    Backoff, Breaker, BreakerConfig, Breakers, Policy, RetryBudget, ServiceBuilderExt, Window,
+};
 use tower::{Service, ServiceBuilder};
 
 use inner::Inner;
 
 const WORKLOADS: &str =
-    "bare, bare-pending, ready, ready-after-failure, pending, refused, size, keys";
+    "bare, bare-pending, ready, ready-after-failure, pending, refused, size, keys, cycles";
 /// Calls made before anything is counted: first-use allocations (thread
 /// locals, the timer wheel) are not a cost per call.
 const WARM_UP: u64 = 64;
@@ -68,6 +71,7 @@ fn main() {
             });
         }
         "keys" => print_bytes_per_key(calls),
+        "cycles" => print_growth_over_cycles(calls),
         "size" => runtime.block_on(async { print_sizes(&policy()) }),
         _ => usage(),
     }
@@ -172,6 +176,34 @@ fn print_bytes_per_key(keys: u64) {
         let held = counting::held_bytes() - before;
         println!("rule {rule} bytes {}", held / keys);
     }
+}
+
+/// What a breaker holds more of after so many openings and closings: nothing.
+fn print_growth_over_cycles(cycles: u64) {
+    let config = BreakerConfig::default()
+        .open_time(Duration::from_nanos(1))
+        .open_jitter(0.0)
+        .growth(1.0)
+        .no_ramp();
+    let breaker = Breaker::new("cycles", config).expect("valid settings");
+    let cycle = || {
+        for _ in 0..5 {
+            breaker.admit().expect("closed").failure();
+        }
+        // The open time is over by the next reading of the clock, or nearly.
+        let probe = loop {
+            if let Ok(permit) = breaker.admit() {
+                break permit;
+            }
+        };
+        probe.success();
+    };
+    cycle();
+    let before = counting::held_bytes();
+    for _ in 0..cycles {
+        cycle();
+    }
+    println!("cycles {cycles} bytes {}", counting::held_bytes() - before);
 }
 
 fn print_sizes(policy: &Policy) {

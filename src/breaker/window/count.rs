@@ -1,9 +1,8 @@
 //! The last n outcomes: a ring with a running count of its failures, so that
 //! the cost of an outcome does not grow with n.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-
 use super::Counts;
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Each part carries (the lower bits of) the generation it belongs to, and a
 /// write happens only over the same or an older one. So a new period needs no
@@ -12,8 +11,8 @@ use super::Counts;
 ///
 /// Between taking a place in the ring and adding to the count an outcome is
 /// missing from the failures; whoever finishes last sees all of them. Sums are
-/// exact once the writers are done. All accesses are relaxed: no data beyond
-/// the words themselves is handed from thread to thread.
+/// exact once the writers are done. Accesses are relaxed but for those of the
+/// head that take a place or ask how many are taken: see `held`.
 #[derive(Debug)]
 pub(super) struct CountWindow {
     /// generation (24) | next place (20) | outcomes held (20)
@@ -43,8 +42,8 @@ impl CountWindow {
     pub(super) fn begin(&self, generation: u32) {
         let tag = u64::from(generation & HEAD_GENERATION);
         self.failures
-            .store(u64::from(generation) << 32, Ordering::Relaxed);
-        self.head.store(tag << (2 * PLACE_BITS), Ordering::Relaxed);
+            .swap(u64::from(generation) << 32, Ordering::Relaxed);
+        self.head.swap(tag << (2 * PLACE_BITS), Ordering::Relaxed);
     }
 
     /// Counts an outcome; the window's contents, where the outcome can trip:
@@ -55,11 +54,31 @@ impl CountWindow {
         let (place, held) = self.take_place(generation)?;
         let change = self.write(place, generation, failed)?;
         let failures = self.add_failures(generation, change)?;
-        let full = held > self.ring.len() as u64;
-        (failed || !full).then(|| Counts {
-            total: held.min(self.ring.len() as u64),
-            failures,
-        })
+        let size = self.ring.len() as u64;
+        if !failed {
+            return (held <= size).then_some(Counts {
+                total: held,
+                failures,
+            });
+        }
+        let total = if held < size {
+            self.held(generation)?
+        } else {
+            size
+        };
+        Some(Counts { total, failures })
+    }
+
+    /// How many outcomes are held by now. A failure asks after it has been
+    /// added: others may have taken places since it took its own, and have
+    /// looked at the failures before.
+    ///
+    /// The word is written as it is. Of this and the taking of a place the
+    /// second sees all that was done before the first.
+    fn held(&self, generation: u32) -> Option<u64> {
+        let head = self.head.fetch_or(0, Ordering::AcqRel);
+        let tag = u64::from(generation & HEAD_GENERATION);
+        (head >> (2 * PLACE_BITS) == tag).then_some(head & PLACE_MASK)
     }
 
     /// What the window holds.
@@ -89,7 +108,7 @@ impl CountWindow {
             let moved = tag << (2 * PLACE_BITS) | next << PLACE_BITS | now_held;
             match self
                 .head
-                .compare_exchange_weak(head, moved, Ordering::Relaxed, Ordering::Relaxed)
+                .compare_exchange_weak(head, moved, Ordering::AcqRel, Ordering::Relaxed)
             {
                 Ok(_) => {
                     let place = usize::try_from(place).unwrap_or(usize::MAX);

@@ -131,8 +131,9 @@ impl Meter {
         Period { generation, offset }
     }
 
-    /// Begins the closed period of this generation. The caller publishes the
-    /// generation afterwards, so nobody counts into it yet.
+    /// Begins the closed period of this generation. The caller has shown
+    /// before that all older ones are over, and lets nobody into this one
+    /// until it has begun.
     pub(crate) fn begin_period(&self, generation: u32) {
         if let Some(run) = &self.run {
             run.begin(generation);
@@ -154,7 +155,7 @@ impl Meter {
     /// completing the minimum, or because old successes have left the window.
     pub(crate) fn trips(&self, call: Call) -> bool {
         let generation = call.period.generation;
-        let run = match &self.run {
+        let mut run = match &self.run {
             None => 0,
             Some(run) if call.failed => run.failure(generation),
             Some(run) => {
@@ -165,6 +166,13 @@ impl Meter {
         let minimum = self.thresholds.min_calls();
         let failures = self.failures.as_ref();
         let failures = failures.and_then(|window| window.count(call, call.failed, minimum));
+        if let Some(kept) = &self.run
+            && call.failed
+        {
+            // Others may have failed between the run and the window: the last
+            // in the window sees the run of all of them.
+            run = run.max(kept.length(generation));
+        }
         let by_slowness = self.slow.as_ref().is_some_and(|window| {
             let slow = self.thresholds.is_slow(call.ran);
             let counts = window.count(call, slow, minimum);
@@ -208,3 +216,6 @@ impl Rolling {
 
 #[cfg(test)]
 mod tests;
+
+#[cfg(all(test, steadfast_loom))]
+mod models;

@@ -1,12 +1,14 @@
 //! How many failures in a row.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering};
 
 /// The generation in the upper half, the length of the run in the lower, so
 /// that an outcome of another generation is seen in the same step that would
 /// count it.
 ///
 /// All accesses are relaxed: the word carries everything that depends on it.
+/// All writes read what they replace, a period's beginning too, so that they
+/// stand in one order for everyone.
 #[derive(Debug)]
 pub(super) struct Run(AtomicU64);
 
@@ -20,12 +22,12 @@ const fn unpack(word: u64) -> (u32, u32) {
 }
 
 impl Run {
-    pub(super) const fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self(AtomicU64::new(0))
     }
 
     pub(super) fn begin(&self, generation: u32) {
-        self.0.store(pack(generation, 0), Ordering::Relaxed);
+        self.0.swap(pack(generation, 0), Ordering::Relaxed);
     }
 
     /// Only reads while nothing has failed since the last success.
@@ -57,6 +59,12 @@ impl Run {
                 Err(changed) => word = changed,
             }
         }
+    }
+
+    /// The length of the run; 0 if it belongs to another generation.
+    pub(super) fn length(&self, generation: u32) -> u32 {
+        let (current, length) = unpack(self.0.load(Ordering::Relaxed));
+        if current == generation { length } else { 0 }
     }
 
     fn swap(&self, from: u64, to: u64) -> Result<(), u64> {

@@ -131,7 +131,7 @@ fn idle_time_of_any_length_empties_a_time_window() {
         .window(Window::time(Duration::from_secs(10)))
         .min_calls(4);
     // 65,536 slots is where the slots' short tags come round again.
-    for idle in [10, 65_536, 10 * 65_536, 400 * 24 * 3600] {
+    for idle in [10, 32_768, 5 * 32_768, 10 * 65_536, 400 * 24 * 3600] {
         let meter = meter(&config);
         for _ in 0..3 {
             assert!(!meter.hear(0, 0, true));

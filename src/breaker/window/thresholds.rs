@@ -1,11 +1,11 @@
 //! When counts open a breaker.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::super::rules::{PARTS, Rules};
 use super::super::state::nanos;
 use super::Counts;
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Numbers that can be changed while calls are counted. Zero stands for a rule
 /// that is off.

@@ -1,10 +1,10 @@
 //! The outcomes of the last while, in ten slots.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::super::state::nanos;
 use super::Counts;
+use crate::sync::{AtomicU64, Ordering};
 
 const SLOTS: u64 = 10;
 const SLOTS_LEN: usize = 10;
@@ -36,13 +36,16 @@ pub(super) struct TimeWindow {
 #[derive(Debug)]
 struct Slot {
     number: AtomicU64,
-    /// lower bits of the number (16) | failures (24) | total (24)
+    /// lower bits of the number (15) | lap (1) | failures (24) | total (24)
     counts: AtomicU64,
 }
 
 const COUNT_BITS: u32 = 24;
 const COUNT_MASK: u64 = (1 << COUNT_BITS) - 1;
-const TAG_MASK: u64 = 0xffff;
+const TAG_SHIFT: u32 = 2 * COUNT_BITS + 1;
+const TAG_MASK: u64 = 0x7fff;
+/// Turned over when a slot is cleared for a number with the same lower bits.
+const LAP: u64 = 1 << (2 * COUNT_BITS);
 
 impl TimeWindow {
     pub(super) fn new(length: Duration) -> Self {
@@ -151,12 +154,16 @@ impl Slot {
         }
     }
 
-    /// After a multiple of 65,536 slots without an outcome in this one its old
+    /// After a multiple of 32,768 slots without an outcome in this one its old
     /// counts would pass for new.
+    ///
+    /// Whoever is held up before the last step finds the lap changed if others
+    /// were faster, even where they have counted up to the same numbers again.
     fn clear(&self, held: u64) {
         let counts = self.counts.load(Ordering::Acquire);
-        if self.number.load(Ordering::Relaxed) == held {
-            let empty = (held & TAG_MASK) << (2 * COUNT_BITS);
+        let is_empty = counts & COUNT_MASK == 0;
+        if !is_empty && self.number.load(Ordering::Relaxed) == held {
+            let empty = (held & TAG_MASK) << TAG_SHIFT | (counts & LAP ^ LAP);
             self.swap(counts, empty).ok();
         }
     }
@@ -166,7 +173,7 @@ impl Slot {
         let mut word = self.counts.load(Ordering::Acquire);
         loop {
             let (mut failures, mut total) = (0, 0);
-            if word >> (2 * COUNT_BITS) == tag {
+            if word >> TAG_SHIFT == tag {
                 failures = word >> COUNT_BITS & COUNT_MASK;
                 total = word & COUNT_MASK;
             } else if self.number.load(Ordering::Relaxed) != number {
@@ -180,7 +187,7 @@ impl Slot {
             }
             failures += u64::from(failed);
             total += 1;
-            let new = tag << (2 * COUNT_BITS) | failures << COUNT_BITS | total;
+            let new = tag << TAG_SHIFT | word & LAP | failures << COUNT_BITS | total;
             match self.swap(word, new) {
                 Ok(()) => return,
                 Err(changed) => word = changed,
@@ -196,7 +203,7 @@ impl Slot {
 
     fn read(&self, number: u64, counts: &mut Counts) {
         let word = self.counts.load(Ordering::Relaxed);
-        if word >> (2 * COUNT_BITS) == number & TAG_MASK {
+        if word >> TAG_SHIFT == number & TAG_MASK {
             counts.failures += word >> COUNT_BITS & COUNT_MASK;
             counts.total += word & COUNT_MASK;
         }

@@ -1,11 +1,10 @@
 //! A token bucket that successes fill.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use tokio::time::Instant;
 
 use super::TOKEN;
 use super::engine::{Charge, Terms};
+use crate::sync::{AtomicU64, Ordering};
 
 const PRICE_ANSWERED: u64 = TOKEN;
 pub(super) const PRICE_UNANSWERED: u64 = 2 * TOKEN;

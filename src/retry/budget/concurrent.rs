@@ -1,8 +1,7 @@
 //! A cap on concurrent retries.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use super::engine::{Charge, Terms};
+use crate::sync::{AtomicU64, Ordering};
 
 /// `share` is in millionths.
 const WHOLE: u64 = 1_000_000;

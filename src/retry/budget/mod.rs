@@ -239,3 +239,6 @@ impl Default for RetryBudget {
         RetryBudget::ratio(Self::DEFAULT_RATIO)
     }
 }
+
+#[cfg(all(test, steadfast_loom))]
+mod models;

@@ -1,0 +1,64 @@
+//! What the models of interleavings have in common.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use loom::model::Builder;
+use loom::thread;
+use tokio::time::Instant;
+
+/// Runs `model` in every interleaving that a few preemptions make possible:
+/// two, or as many as `LOOM_MAX_PREEMPTIONS` says. Says how many there were.
+pub(crate) fn check(model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = Builder::new();
+    let preemptions = *builder.preemption_bound.get_or_insert(2);
+    assert!(preemptions >= 2, "too few to prove anything");
+    let runs = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&runs);
+    let started = Instant::now();
+    builder.check(move || {
+        counted.fetch_add(1, Ordering::Relaxed);
+        model();
+    });
+    let runs = runs.load(Ordering::Relaxed);
+    assert!(runs > 1, "nothing was interleaved");
+    let name = thread_name();
+    let seconds = started.elapsed().as_secs_f64();
+    eprintln!("model {name}: {runs} interleavings, {preemptions} preemptions, {seconds:.1} s");
+}
+
+fn thread_name() -> String {
+    let current = std::thread::current();
+    let name = current.name().unwrap_or("of no name");
+    name.trim_start_matches("steadfast::").to_owned()
+}
+
+/// Three threads at once, on what they share.
+pub(crate) fn together<S: 'static, A: 'static, B: 'static, C>(
+    shared: &Arc<S>,
+    a: impl FnOnce(&S) -> A + 'static,
+    b: impl FnOnce(&S) -> B + 'static,
+    c: impl FnOnce(&S) -> C,
+) -> (A, B, C) {
+    let (for_a, for_b) = (Arc::clone(shared), Arc::clone(shared));
+    let a = thread::spawn(move || a(&for_a));
+    let b = thread::spawn(move || b(&for_b));
+    let c = c(shared);
+    (a.join().unwrap(), b.join().unwrap(), c)
+}
+
+/// How many hold something at the moment, and that these are never too many.
+/// Not a part of the model: it adds no interleavings.
+#[derive(Debug, Default)]
+pub(crate) struct Holders(AtomicUsize);
+
+impl Holders {
+    pub(crate) fn come(&self, most: usize) {
+        let holders = self.0.fetch_add(1, Ordering::Relaxed) + 1;
+        assert!(holders <= most, "{holders} at once, {most} allowed");
+    }
+
+    pub(crate) fn go(&self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
