@@ -41,6 +41,7 @@ mod config;
 pub mod deadline;
 mod error;
 pub mod fallback;
+pub mod guide;
 mod name;
 mod policy;
 mod refusal;
@@ -55,6 +56,8 @@ pub mod telemetry;
 
 pub use breaker::config::{BreakerConfig, Window};
 pub use breaker::handle::{Breaker, Permit};
+#[cfg(feature = "keyed")]
+pub use breaker::registry::Breakers;
 pub use breaker::snapshot::{BreakerSnapshot, BreakerWatch};
 pub use breaker::state::BreakerState;
 pub use builder::ServiceBuilderExt;
@@ -64,7 +67,10 @@ pub use classify::verdict::{Again, Health, Reason, Verdict, Work};
 pub use config::ConfigError;
 pub use deadline::value::Deadline;
 pub use error::{Error, ErrorKind, Stopped};
-pub use policy::{BreakerSetting, Description, FnService, Policy, PolicyBuilder, PolicyCall};
+pub use policy::{
+    BreakerSetting, Description, FnService, IntoBreakers, Policy, PolicyBuilder, PolicyCall,
+    PolicyChanges,
+};
 pub use refusal::{Refusal, RefusalReason};
 pub use retry::backoff::Backoff;
 pub use retry::budget::RetryBudget;

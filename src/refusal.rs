@@ -94,8 +94,9 @@ impl Refusal {
 
     /// How long until the breaker's next check: not before then can a call be
     /// admitted. While probes are out this is a guess (one opening time), as
-    /// their answer may come at any moment. `None` where no time can be named:
-    /// forced open, or a limit of our own.
+    /// their answer may come at any moment; during a recovery too (a tenth of
+    /// it), as the next call may be within the share. `None` where no time can
+    /// be named: forced open, or a limit of our own.
     #[must_use]
     pub const fn retry_after(&self) -> Option<Duration> {
         self.retry_after.get()

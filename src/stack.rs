@@ -5,17 +5,13 @@ use std::task::{Context, Poll};
 
 use tower::{Layer, Service};
 
-use crate::attempt::AttemptStage;
-use crate::breaker::{BreakerStage, OneBreaker};
+use crate::breaker::OneBreaker;
 use crate::classify::default::DefaultClassify;
 use crate::deadline::{DeadlineLayer, DeadlineService};
 use crate::error::Error;
-use crate::policy::Policy;
+use crate::policy::{PerAttempt, Policy};
 use crate::retry::RetryService;
 use crate::stage::{InnerService, Stage};
-
-/// What happens once per attempt: a breaker around an attempt.
-pub(crate) type PerAttempt<C, B> = BreakerStage<AttemptStage<C>, B>;
 
 /// What happens once per call: a deadline around the retry loop.
 type PerCall<S, C, B> = DeadlineService<RetryService<S, PerAttempt<C, B>>>;

@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use steadfast::{
-    Breaker, BreakerConfig, BreakerState, CallReport, ErrorKind, Policy, RefusalReason, Window,
+    Backoff, Breaker, BreakerConfig, BreakerState, CallReport, ErrorKind, Policy, PolicyChanges,
+    RefusalReason, Window,
 };
 use tokio::time::{advance, sleep};
 
@@ -126,6 +127,49 @@ async fn forced_open_refuses_at_once_with_its_reason_and_stays_until_reset() {
     breaker.reset();
     assert!(call().await.0.is_ok());
     assert_eq!(sent.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_reason_of_a_forced_breaker_comes_before_a_full_limit() {
+    let breaker = Breaker::new("inventory", three_failures().concurrency_limit(1)).unwrap();
+    let _under_way = breaker.admit().unwrap();
+    breaker.force_open("drill");
+    let refusal = breaker.admit().unwrap_err();
+    assert_eq!(refusal.reason(), RefusalReason::ForcedOpen);
+    assert_eq!(refusal.note(), Some("drill"));
+    assert_eq!(breaker.would_admit(), Err(refusal));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_look_at_a_recovery_without_share_or_place_is_refused_as_the_call_is() {
+    let breaker = recovering(three_failures().concurrency_limit(1).ramp_from(0.0)).await;
+    for _ in 0..4 {
+        breaker.admit().unwrap().success();
+    }
+    let _under_way = breaker.admit().unwrap();
+    let look = breaker.would_admit().unwrap_err();
+    assert_eq!(look.reason(), RefusalReason::ConcurrencyLimit);
+    assert_eq!(breaker.admit().unwrap_err(), look);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_snapshot_forgets_failed_recoveries_as_the_open_time_does() {
+    let config = three_failures().no_ramp().max_open_time(60 * SECOND);
+    let breaker = Breaker::new("inventory", config).unwrap();
+    fail(&breaker, 3);
+    advance(10 * SECOND).await;
+    fail(&breaker, 1);
+    advance(20 * SECOND).await;
+    fail(&breaker, 1);
+    advance(40 * SECOND).await;
+    breaker.admit().unwrap().success();
+    let remembered = || breaker.snapshot().failed_recoveries();
+    assert_eq!(remembered(), 2);
+    advance(60 * SECOND).await;
+    assert_eq!(remembered(), 1);
+    breaker.force_open("drill");
+    advance(600 * SECOND).await;
+    assert_eq!(remembered(), 1, "only time spent closed counts");
 }
 
 #[tokio::test(start_paused = true)]
@@ -385,4 +429,81 @@ async fn a_hundred_thousand_cycles_and_a_year_of_idling_change_nothing_but_the_g
     assert_eq!(breaker.state(), BreakerState::Closed);
     fail(&breaker, 1);
     assert_eq!(breaker.state(), BreakerState::Open);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_policy_is_reconfigured_as_a_whole_or_not_at_all_and_keeps_its_state() {
+    let config = BreakerConfig::failure_rate(0.5)
+        .min_calls(10)
+        .open_jitter(0.0);
+    let policy = Policy::builder("inventory")
+        .backoff(Backoff::none())
+        .breaker(config.clone())
+        .build()
+        .unwrap();
+    let sent = AtomicU32::new(0);
+    let call = || async {
+        let before = sent.load(Ordering::Relaxed);
+        let work = || async {
+            sent.fetch_add(1, Ordering::Relaxed);
+            Err::<(), _>(std::io::Error::other("down"))
+        };
+        policy.call(work).await.unwrap_err();
+        sent.load(Ordering::Relaxed) - before
+    };
+    assert_eq!(call().await, 3);
+    let balance = policy.budget_balance();
+
+    let impossible = PolicyChanges::new()
+        .max_attempts(1)
+        .breaker(config.clone().probes(0));
+    assert_eq!(
+        policy.reconfigure(impossible).unwrap_err().field(),
+        "breaker.probes"
+    );
+    let impossible = PolicyChanges::new()
+        .max_attempts(0)
+        .breaker(config.clone().min_calls(1));
+    assert_eq!(
+        policy.reconfigure(impossible).unwrap_err().field(),
+        "max_attempts"
+    );
+    assert_eq!(policy.describe().most_sends(), 3);
+
+    let changes = PolicyChanges::new()
+        .max_attempts(1)
+        .breaker(config.min_calls(4));
+    policy.reconfigure(changes).unwrap();
+    assert_eq!(policy.budget_balance(), balance);
+    assert_eq!(call().await, 1, "the fourth failure of four");
+    assert_eq!(policy.breaker().unwrap().state(), BreakerState::Open);
+}
+
+/// Through the stack, not only at the breaker: what is refused counts as asked.
+#[tokio::test(start_paused = true)]
+async fn a_recovery_lets_a_growing_share_through_the_stack_second_by_second() {
+    let policy = Policy::builder("inventory")
+        .breaker(three_failures())
+        .build()
+        .unwrap();
+    let breaker = policy.breaker().unwrap();
+    fail(breaker, 3);
+    advance(10 * SECOND).await;
+    breaker.admit().unwrap().success();
+    for second in 0..10u32 {
+        let mut passed = 0;
+        for _ in 0..100 {
+            let call = policy.call(|| async { Ok::<_, std::io::Error>(()) });
+            passed += u32::from(call.await.is_ok());
+            advance(SECOND / 100).await;
+        }
+        let share = 10 + 9 * second + 4;
+        let handful = if second == 0 { 5 } else { 0 };
+        let expected = share + handful;
+        assert!(
+            passed.abs_diff(expected) <= 1,
+            "second {second}: {passed}, not {expected}"
+        );
+    }
+    assert_eq!(breaker.state(), BreakerState::Closed);
 }

@@ -17,13 +17,14 @@ use steadfast::fallback::{
     SecondaryFuture, Value, With, WithFuture,
 };
 use steadfast::retry::{RetryFuture, RetryLayer, RetryLayerBuilder, RetryService};
-use steadfast::stage::{Outcome, Single};
+use steadfast::stage::{Limits, Outcome, Single};
 use steadfast::telemetry::Event;
 use steadfast::{
-    Again, Backoff, Breaker, BreakerConfig, BreakerSetting, BreakerState, CallReport, Capture,
-    ConfigError, Deadline, DefaultClassify, Description, Error, ErrorKind, FnService, Health,
-    Permit, Policy, PolicyBuilder, PolicyCall, Reason, Refusal, RefusalReason, Resilience,
-    ResilienceLayer, RetryBudget, Scope, Scoped, ServedBy, Stopped, Verdict, Window, Work,
+    Again, Backoff, Breaker, BreakerConfig, BreakerSetting, BreakerSnapshot, BreakerState,
+    BreakerWatch, CallReport, Capture, ConfigError, Deadline, DefaultClassify, Description, Error,
+    ErrorKind, FnService, Health, Permit, Policy, PolicyBuilder, PolicyCall, Reason, Refusal,
+    RefusalReason, Resilience, ResilienceLayer, RetryBudget, Scope, Scoped, ServedBy, Stopped,
+    Verdict, Window, Work,
 };
 use tower::{Service, ServiceExt};
 
@@ -91,6 +92,8 @@ pin!(Window: Send Sync Unpin Clone);
 
 // Handles.
 pin!(Breaker: Send Sync Unpin Clone);
+pin!(BreakerSnapshot: Send Sync Unpin Clone);
+pin!(BreakerWatch: Send Sync Unpin Clone);
 pin!(Permit: Send Sync Unpin !Clone);
 pin!(BreakerState: Send Sync Unpin Copy);
 
@@ -132,6 +135,7 @@ pin!(AttemptStage<DefaultClassify>: Send Sync Unpin);
 pin!(PerAttempt: Send Sync Unpin);
 pin!(Single<Shared, AttemptStage<DefaultClassify>>: Send Sync Unpin);
 pin!(Outcome<()>: Send Sync Unpin);
+pin!(Limits: Send Sync Unpin Copy);
 
 // Entries of a fallback.
 pin!(Value<()>: Send Sync Unpin Clone);

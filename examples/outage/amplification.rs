@@ -304,6 +304,7 @@ impl Scenario for Amplification {
                  what the loop below has given up.",
             ),
             json: json.into(),
+            charts: Vec::new(),
             bands,
         })
     }

@@ -1,6 +1,7 @@
 //! The command line: which scenarios with which inputs, and how the figures come out.
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
 
 use super::inputs::joined;
 use super::scenario::{self, Scenario};
@@ -16,6 +17,10 @@ pub(crate) struct Options {
     pub(crate) scenarios: Vec<Chosen>,
     pub(crate) seed: u64,
     pub(crate) json: bool,
+    /// Whether a page is wanted besides the picture.
+    pub(crate) html: bool,
+    /// Where both go.
+    pub(crate) directory: PathBuf,
 }
 
 /// A scenario that is to run.
@@ -31,7 +36,9 @@ const OPTIONS: &str = "  --scenario NAME   run this one only; may be given sever
   --set KEY=VALUE   change an input, as KEY or SCENARIO.KEY; may be given several times
   --seed N          change the randomness (default 1)
   --json            one JSON object on stdout and nothing else
-  --help            this page
+  --html            also write one page with tables and pictures: DIR/outage.html
+  --out DIR         where the picture, DIR/outage.svg, and the page go (default target)
+  --help            this list
 ";
 
 /// Reads the arguments, the program's name not among them.
@@ -44,6 +51,8 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Comma
     let mut sets: Vec<String> = Vec::new();
     let mut seed = DEFAULT_SEED;
     let mut json = false;
+    let mut html = false;
+    let mut directory = PathBuf::from("target");
     let mut arguments = arguments.into_iter();
     while let Some(argument) = arguments.next() {
         let (option, attached) = match argument.split_once('=') {
@@ -62,6 +71,8 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Comma
                 let complaint = |_| format!("--seed {text}: expected a whole number");
                 seed = text.parse().map_err(complaint)?;
             }
+            "--out" => directory = PathBuf::from(value()?),
+            "--html" if attached.is_none() => html = true,
             "--json" if attached.is_none() => json = true,
             "--help" | "-h" if attached.is_none() => return Ok(Command::Help(help())),
             _ => {
@@ -84,6 +95,8 @@ pub(crate) fn parse(arguments: impl IntoIterator<Item = String>) -> Result<Comma
         scenarios,
         seed,
         json,
+        html,
+        directory,
     }))
 }
 

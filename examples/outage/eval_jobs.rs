@@ -279,6 +279,7 @@ impl Scenario for EvalJobs {
                  {peak_lockstep} sends in one second when every park is equally long, \
                  {peak_jittered} when it is jittered upward."
             ),
+            charts: Vec::new(),
             bands: vec![
                 band("without.failed_sends", without.failed_sends, 4_480),
                 band("without.successes", without.successes, 1_515),

@@ -189,6 +189,7 @@ impl Scenario for Fixture {
                 "Found by asking the breaker at every tick, not computed: the last failure opens \
                  it, its time passes, and one probe goes first however many wait.",
             ),
+            charts: Vec::new(),
             bands: vec![
                 Band::exactly("fixture.open_until_seconds", open_until_seconds, 32.0),
                 Band::exactly("fixture.probes", probes as f64, 1.0),

@@ -4,33 +4,51 @@
 //!
 //! ```text
 //! cargo run --release --example outage
+//! cargo run --release --example outage -- --html
 //! cargo run --release --example outage -- --help
 //! ```
 //!
-//! Ends with 1 when a figure with published inputs leaves its band, and with 2 when the command
+//! What there is to see goes into `target/outage.svg`, with `--html` also into a page that can be
+//! sent to somebody. Ends with 1 when a figure with published inputs leaves its band, and with 2 when the command
 //! line makes no sense.
 
 pub(crate) mod amplification;
+pub(crate) mod arrangement;
+pub(crate) mod blips;
+mod callers;
+pub(crate) mod chart;
 pub(crate) mod cli;
-mod clock;
+pub(crate) mod clock;
 mod dependency;
 pub(crate) mod eval_jobs;
+mod fifo;
+mod files;
 pub(crate) mod fixture;
+pub(crate) mod fleet;
 pub(crate) mod inputs;
+pub(crate) mod jitter;
+pub(crate) mod latency;
 pub(crate) mod live;
+pub(crate) mod load_feedback;
 mod mean;
+mod page;
 mod parts;
+mod picture;
 mod progress;
-mod random;
+mod provider;
+pub(crate) mod random;
 pub(crate) mod report;
+pub(crate) mod retry_storm;
 pub(crate) mod scenario;
-mod scripted;
+pub(crate) mod scripted;
+pub(crate) mod slots;
 pub(crate) mod ten_second_outage;
 
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 
 use self::cli::{Chosen, Command, Options};
+use self::page::Told;
 use self::progress::Progress;
 
 fn main() -> ExitCode {
@@ -71,19 +89,25 @@ pub(crate) fn run(
 ///
 /// When `out` or `err` cannot be written.
 pub(crate) fn tell(options: Options, out: &mut impl Write, err: &mut impl Write) -> io::Result<u8> {
-    let mut json = serde_json::Map::new();
-    json.insert("seed".to_owned(), options.seed.into());
+    let Options {
+        scenarios,
+        seed,
+        json,
+        html,
+        directory,
+    } = options;
+    let mut told = Vec::new();
     let mut complaints = Vec::new();
     for Chosen {
         scenario,
         as_published,
-    } in options.scenarios
+    } in scenarios
     {
         let name = scenario.name();
         // A program that reads the JSON wants no chatter, a person who waits for it does.
-        let watched = !options.json || io::stderr().is_terminal();
+        let watched = !json || io::stderr().is_terminal();
         let progress = watched.then(|| Progress::of(name));
-        let report = scenario.run(options.seed);
+        let report = scenario.run(seed);
         drop(progress);
         let report = match report {
             Ok(report) => report,
@@ -95,19 +119,32 @@ pub(crate) fn tell(options: Options, out: &mut impl Write, err: &mut impl Write)
         if as_published {
             complaints.extend(report.bands.iter().filter_map(report::Band::broken));
         }
-        if !options.json {
-            writeln!(out, "{name}: {}\n", scenario.summary())?;
-            write!(
-                out,
-                "{}\n{}\n",
-                report.table,
-                report::wrapped(&report.meaning)
-            )?;
+        let summary = scenario.summary();
+        if !json {
+            let meaning = report::wrapped(&report.meaning);
+            writeln!(out, "{name}: {summary}\n\n{}\n{meaning}", report.table)?;
         }
-        json.insert(name.to_owned(), report.json);
+        told.push(Told {
+            name,
+            summary,
+            report,
+        });
     }
-    if options.json {
-        writeln!(out, "{}", serde_json::Value::Object(json))?;
+    match files::write(&directory, seed, html, &told) {
+        Ok(paths) if !json => {
+            for path in paths {
+                writeln!(out, "{}", path.display())?;
+            }
+        }
+        Ok(_) => {}
+        Err(error) => complaints.push(error.to_string()),
+    }
+    if json {
+        let mut figures = serde_json::Map::new();
+        figures.insert("seed".to_owned(), seed.into());
+        let told = told.into_iter();
+        figures.extend(told.map(|told| (told.name.to_owned(), told.report.json)));
+        writeln!(out, "{}", serde_json::Value::Object(figures))?;
     }
     for complaint in &complaints {
         writeln!(err, "{complaint}")?;

@@ -1,16 +1,21 @@
 //! What a scenario hands back: its figures as a table and as JSON, and the bands they must keep.
 
+use std::fmt;
 use std::ops::RangeInclusive;
+
+use super::chart::Chart;
 
 /// The result of one scenario.
 pub(crate) struct Report {
-    /// The figures, rendered.
-    pub(crate) table: String,
+    /// The figures.
+    pub(crate) table: Rendered,
     /// What the figures mean, in one sentence.
     pub(crate) meaning: String,
     pub(crate) json: serde_json::Value,
     /// Where the figures must lie when no input was changed.
     pub(crate) bands: Vec<Band>,
+    /// What there is to show of it in a picture.
+    pub(crate) charts: Vec<Chart>,
 }
 
 /// A figure and the band it must keep.
@@ -67,15 +72,37 @@ impl<const COLUMNS: usize> Table<COLUMNS> {
         self.rows.push(cells);
     }
 
-    pub(crate) fn render(&self) -> String {
-        let mut widths = [0; COLUMNS];
-        for row in &self.rows {
+    pub(crate) fn render(self) -> Rendered {
+        let rows = self.rows.into_iter().map(Vec::from);
+        Rendered(rows.collect())
+    }
+}
+
+/// A table that is complete. Shows itself as aligned text.
+pub(crate) struct Rendered(Vec<Vec<String>>);
+
+impl Rendered {
+    /// Its rows, the head first.
+    pub(crate) fn rows(&self) -> impl Iterator<Item = &[String]> {
+        self.0.iter().map(Vec::as_slice)
+    }
+
+    fn widths(&self) -> Vec<usize> {
+        let columns = self.0.first().map_or(0, Vec::len);
+        let mut widths = vec![0; columns];
+        for row in &self.0 {
             for (width, cell) in widths.iter_mut().zip(row) {
                 *width = cell.chars().count().max(*width);
             }
         }
-        let mut text = String::new();
-        for (index, row) in self.rows.iter().enumerate() {
+        widths
+    }
+}
+
+impl fmt::Display for Rendered {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let widths = self.widths();
+        for (index, row) in self.0.iter().enumerate() {
             let mut line = String::from(" ");
             for (column, (cell, &width)) in row.iter().zip(&widths).enumerate() {
                 line += &match column {
@@ -83,14 +110,13 @@ impl<const COLUMNS: usize> Table<COLUMNS> {
                     _ => format!("  {cell:>width$}"),
                 };
             }
-            text += line.trim_end();
-            text.push('\n');
+            writeln!(f, "{}", line.trim_end())?;
             if index == 0 {
-                let dashes = widths.iter().sum::<usize>() + 2 * COLUMNS - 2;
-                text += &format!("  {}\n", "-".repeat(dashes));
+                let dashes = widths.iter().sum::<usize>() + 2 * widths.len() - 2;
+                writeln!(f, "  {}", "-".repeat(dashes))?;
             }
         }
-        text
+        Ok(())
     }
 }
 

@@ -5,11 +5,17 @@ use std::time::Duration;
 use tower::BoxError;
 
 use super::amplification::Amplification;
+use super::blips::Blips;
 use super::eval_jobs::EvalJobs;
 use super::fixture::Fixture;
 use super::inputs::Input;
+use super::jitter::Jitter;
+use super::latency::Latency;
 use super::live::Live;
+use super::load_feedback::LoadFeedback;
 use super::report::Report;
+use super::retry_storm::RetryStorm;
+use super::slots::Slots;
 use super::ten_second_outage::TenSecondOutage;
 
 /// One story with its inputs.
@@ -45,6 +51,12 @@ pub(crate) fn all() -> Vec<Box<dyn Scenario>> {
         Box::new(TenSecondOutage::default()),
         Box::new(EvalJobs::default()),
         Box::new(Fixture::default()),
+        Box::new(Latency::default()),
+        Box::new(Slots::default()),
+        Box::new(Blips::default()),
+        Box::new(Jitter::default()),
+        Box::new(LoadFeedback::default()),
+        Box::new(RetryStorm::default()),
         Box::new(Live::default()),
     ]
 }
@@ -68,6 +80,15 @@ pub(crate) fn at_most(key: &str, value: f64, most: f64) -> Result<(), String> {
 /// For [`Scenario::check`]: as [`above_zero`], for a time in seconds.
 pub(crate) fn some_time(key: &str, value: Duration) -> Result<(), String> {
     above_zero(key, value.as_secs_f64())
+}
+
+/// For [`Scenario::check`]: a time that must end with a second.
+pub(crate) fn whole_seconds(key: &str, value: Duration) -> Result<(), String> {
+    if value.subsec_nanos() == 0 {
+        return Ok(());
+    }
+    let seconds = value.as_secs_f64();
+    Err(format!("{key}={seconds}: must be whole seconds"))
 }
 
 /// The published figure where the inputs are the published ones, else a dash.

@@ -10,6 +10,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt, service_fn};
 
+use super::chart::{Chart, Ink, Line, Scale, so_far};
 use super::clock::{self, arrival, arrivals_within, wait_until};
 use super::dependency::{Dependency, Down};
 use super::inputs::{Input, grouped};
@@ -60,17 +61,19 @@ impl TenSecondOutage {
     /// When a policy cannot be built.
     pub(crate) fn measure(&self) -> Result<Figures, BoxError> {
         let (no_breaker, slowest_failure) = clock::paused(self.without_breaker())?;
+        let around_loop_concurrent = clock::paused(self.around_overlapping())?;
+        let per_attempt = clock::paused(self.per_attempt())?;
         Ok(Figures {
-            no_breaker,
+            no_breaker: no_breaker.failed_sends(),
             around_loop_sequential: clock::paused(self.around_one_after_another())?,
-            around_loop_concurrent: clock::paused(self.around_overlapping())?,
-            per_attempt: clock::paused(self.per_attempt())?,
+            around_loop_concurrent: around_loop_concurrent.failed_sends(),
+            per_attempt: per_attempt.failed_sends(),
             slowest_failure,
         })
     }
 
     /// Retries alone: the library's own retry stage with nothing else in the stack.
-    async fn without_breaker(&self) -> Result<(u64, Duration), BoxError> {
+    async fn without_breaker(&self) -> Result<(Dependency, Duration), BoxError> {
         let dependency = Dependency::down_for(self.outage);
         let policy = self.retries_alone().build()?;
         let stack = ServiceBuilder::new()
@@ -88,7 +91,7 @@ impl TenSecondOutage {
         }
         let ended = requests.join_all().await.into_iter();
         let failed = ended.filter_map(|(failed, took)| failed.then_some(took));
-        Ok((dependency.failed_sends(), failed.max().unwrap_or_default()))
+        Ok((dependency, failed.max().unwrap_or_default()))
     }
 
     /// The comparator with the breaker in the wrong place, each request after the one before.
@@ -109,7 +112,7 @@ impl TenSecondOutage {
     }
 
     /// The same comparator with requests that overlap.
-    async fn around_overlapping(&self) -> Result<u64, BoxError> {
+    async fn around_overlapping(&self) -> Result<Dependency, BoxError> {
         let dependency = Dependency::down_for(self.outage);
         let policy = self.retries_alone().build()?;
         let stack = ServiceBuilder::new()
@@ -125,11 +128,11 @@ impl TenSecondOutage {
             }
         }
         requests.join_all().await;
-        Ok(dependency.failed_sends())
+        Ok(dependency)
     }
 
     /// The stack as it is meant: the breaker below the retries.
-    async fn per_attempt(&self) -> Result<u64, BoxError> {
+    async fn per_attempt(&self) -> Result<Dependency, BoxError> {
         let dependency = Dependency::down_for(self.outage);
         let policy = self
             .retries_alone()
@@ -144,7 +147,43 @@ impl TenSecondOutage {
             requests.spawn(stack.clone().oneshot(()));
         }
         requests.join_all().await;
-        Ok(dependency.failed_sends())
+        Ok(dependency)
+    }
+
+    /// What the dependency sees over time. A picture needs the moments, which the figures leave out.
+    fn chart(&self) -> Result<Chart, BoxError> {
+        let (no_breaker, _) = clock::paused(self.without_breaker())?;
+        let arrangements = [
+            ("retries alone", Ink::RetriesAlone, no_breaker),
+            (
+                "breaker around the loop",
+                Ink::Breaker,
+                clock::paused(self.around_overlapping())?,
+            ),
+            (
+                "steadfast",
+                Ink::Steadfast,
+                clock::paused(self.per_attempt())?,
+            ),
+        ];
+        let end = self.outage.as_secs_f64();
+        let lines = arrangements.map(|(name, ink, dependency)| {
+            let failed = dependency.sends().into_iter().filter(|send| send.failed);
+            let points = so_far(failed.map(|send| send.at.as_secs_f64()), end);
+            Line { name, ink, points }
+        });
+        let most = lines.iter().map(|line| line.points.len() / 2).max();
+        let powers = (most.unwrap_or_default().max(10) as f64).log10().ceil();
+        Ok(Chart {
+            title: format!("{end} s outage: what the dead dependency has to take"),
+            x: "seconds since the outage began",
+            y: "attempts so far",
+            x_range: 0.0..end,
+            y_range: 1.0..10_f64.powf(powers),
+            scale: Scale::Log,
+            shade: None,
+            lines: lines.into(),
+        })
     }
 
     fn requests(&self) -> u32 {
@@ -318,6 +357,7 @@ impl Scenario for TenSecondOutage {
                  loops through, before each attempt it lets through the failures that open it and \
                  one probe per open time.",
             ),
+            charts: vec![self.chart()?],
             bands: vec![
                 Band::new(
                     "ten_second_outage.no_breaker",

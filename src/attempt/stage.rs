@@ -54,14 +54,15 @@ impl<C> AttemptStage<C> {
     }
 
     /// A dependency that was given at least half of a fair share of time and
-    /// did not answer is failing. With less, the caller was simply late.
+    /// did not answer is failing. With less, the caller was simply late; and
+    /// where neither limit says what is fair, nobody can tell.
     fn cut_by_deadline(&self, ran: Duration, limits: Limits) -> Verdict {
         let share = match (self.timeout, limits.total) {
-            (Some(timeout), Some(total)) => timeout.min(total),
-            (timeout, total) => timeout.or(total).unwrap_or(Duration::ZERO),
+            (Some(timeout), Some(total)) => Some(timeout.min(total)),
+            (timeout, total) => timeout.or(total),
         };
         let verdict = Verdict::ambiguous().because("deadline");
-        if ran >= share / 2 {
+        if share.is_some_and(|share| ran >= share / 2) {
             verdict
         } else {
             verdict.no_evidence()
@@ -82,6 +83,10 @@ where
 {
     type Response = S::Response;
     type Running = AttemptRunning<Req, S, C::Memo>;
+
+    fn is_shut(&self, _: &Req, _: Instant) -> Result<(), Refusal> {
+        Ok(())
+    }
 
     fn would_admit(&self, _: &Req, _: Instant) -> Result<(), Refusal> {
         Ok(())

@@ -225,8 +225,9 @@ impl BreakerConfig {
         self
     }
 
-    /// After how long without news from its probes a half-open breaker sends
-    /// new ones. A policy wants it to be no shorter than the attempt timeout.
+    /// How long after its last probe went out a half-open breaker that still
+    /// waits for news of them sends new ones. A policy wants it to be no
+    /// shorter than the attempt timeout.
     pub const fn probe_lease(mut self, lease: Duration) -> Self {
         self.probe_lease = lease;
         self

@@ -42,6 +42,8 @@ pub struct Core {
     shut_until: AtomicU64,
     meter: Meter,
     in_flight: InFlight,
+    /// When the last failure was heard, plus one; zero for never.
+    last_failure: AtomicU64,
     machine: Mutex<Machine>,
     rules: Mutex<Rules>,
     /// Told of each new generation; made by the first who watches.
@@ -81,6 +83,7 @@ impl Core {
             shut_until: AtomicU64::new(0),
             meter: Meter::new(&rules),
             in_flight: InFlight::new(rules.concurrency_limit),
+            last_failure: AtomicU64::new(0),
             machine: Mutex::new(Machine::new(rules.recovery)),
             rules: Mutex::new(rules),
             watched: OnceLock::new(),
@@ -132,7 +135,7 @@ impl Core {
             state: machine.state(now),
             generation: machine.generation(),
             share: machine.share(now),
-            failed_recoveries: machine.failed_recoveries(),
+            failed_recoveries: machine.failed_recoveries(now),
             next_check: machine.open_until().map(wait),
             forced_reason: machine.forced_reason().map(Name::as_str),
             counts: self.meter.counts(now),
@@ -144,6 +147,19 @@ impl Core {
     pub(crate) fn watch(&self) -> watch::Receiver<u32> {
         let made = || watch::Sender::new(self.lock().generation());
         self.watched.get_or_init(made).subscribe()
+    }
+
+    /// Whether the door is shut for certain: a look for those who mean to ask
+    /// for admission next. It leaves all else to the asking, because a recovery
+    /// counts those who ask: turned away by looks alone, they would never add
+    /// up to its share.
+    #[inline]
+    pub(crate) fn is_shut(&self, now: impl FnOnce() -> Instant) -> Result<(), Refusal> {
+        let door = self.door.load(Ordering::Acquire);
+        match door & DOOR_MASK {
+            SHUT_OPEN | SHUT_PROBES => self.knock(door, self.since_base(now())),
+            _ => Ok(()),
+        }
     }
 
     /// A look without a reservation. `now` is asked only if the breaker is
@@ -160,18 +176,12 @@ impl Core {
     #[cold]
     fn look(&self, door: u64, now: u64) -> Result<(), Refusal> {
         self.knock(door, now)?;
-        let mut share = 1.0;
-        if door & DOOR_MASK == AJAR {
-            // A copy of the machine answers as it would, and is thrown away.
-            let mut machine = self.lock().clone();
-            share = machine.share(now);
-            self.answer(machine.admit(now).0, now)?;
+        // A copy of the machine answers as it would, and is thrown away.
+        let mut machine = self.lock().clone();
+        if !machine.is_forced() && !self.in_flight.has_room(machine.share(now)) {
+            return Err(self.refusal(RefusalReason::ConcurrencyLimit, None));
         }
-        if self.in_flight.has_room(share) {
-            Ok(())
-        } else {
-            Err(self.refusal(RefusalReason::ConcurrencyLimit, None))
-        }
+        self.answer(machine.admit(now).0, now).map(drop)
     }
 
     /// Whether a door that is not closed stands to be asked at the machine.
@@ -208,7 +218,13 @@ impl Core {
         let (admission, transition) = {
             let mut machine = self.lock();
             // The place first: a call that finds none must not use up a slot.
-            let Some(placed) = self.in_flight.enter(machine.share(now)) else {
+            // But whoever forced it open gave a reason, and that is the answer.
+            let placed = if machine.is_forced() {
+                Some(false)
+            } else {
+                self.in_flight.enter(machine.share(now))
+            };
+            let Some(placed) = placed else {
                 return Err(self.refusal(RefusalReason::ConcurrencyLimit, None));
             };
             let (admission, transition) = machine.admit(now);
@@ -295,7 +311,29 @@ impl Core {
             // dependency is there at all is not known either.
             Health::Neutral => Heard::Dropped,
         };
-        self.hear(ticket, heard, self.since_base(now));
+        let now = self.since_base(now);
+        if matches!(heard, Heard::Failure(_)) {
+            self.note_failure(now);
+        }
+        self.hear(ticket, heard, now);
+    }
+
+    fn note_failure(&self, now: u64) {
+        self.last_failure
+            .store(now.saturating_add(1), Ordering::Relaxed);
+    }
+
+    /// Whether nothing is lost if it is forgotten: it is closed, and has not
+    /// heard of a failure for that long.
+    #[cfg(feature = "keyed")]
+    pub(crate) fn is_forgettable(&self, now: Instant, idle: Duration) -> bool {
+        if self.state(now) != BreakerState::Closed {
+            return false;
+        }
+        match self.last_failure.load(Ordering::Relaxed) {
+            0 => true,
+            failed => self.since_base(now).saturating_sub(failed) >= nanos(idle),
+        }
     }
 
     /// Counts an outcome of a closed period; it may open the breaker.
@@ -330,8 +368,14 @@ impl Core {
             period,
             now: at.map_or(0, |at| self.since_base(at)),
             failed,
-            ran: at.map_or(Duration::ZERO, |at| ran(started, at)),
+            ran: match at {
+                Some(at) if self.meter.counts_slow_calls() => ran(started, at),
+                _ => Duration::ZERO,
+            },
         };
+        if failed {
+            self.note_failure(call.now);
+        }
         if self.meter.trips(call) {
             let at = at.or_else(|| now.map(|now| now()));
             let at = at.map_or(call.now, |at| self.since_base(at));
@@ -358,12 +402,20 @@ impl Core {
         self.change(|machine| machine.heard(ticket, heard, now, rand::random()));
     }
 
-    pub(crate) fn force_open(&self, reason: Name) {
-        self.change(|machine| Some(machine.force_open(reason)));
+    pub(crate) fn force_open(&self, reason: Name, now: Instant) {
+        let now = self.since_base(now);
+        self.change(|machine| {
+            machine.forgive(now);
+            Some(machine.force_open(reason))
+        });
     }
 
-    pub(crate) fn disable(&self) {
-        self.change(|machine| Some(machine.disable()));
+    pub(crate) fn disable(&self, now: Instant) {
+        let now = self.since_base(now);
+        self.change(|machine| {
+            machine.forgive(now);
+            Some(machine.disable())
+        });
     }
 
     pub(crate) fn reset(&self, now: Instant) {

@@ -74,6 +74,18 @@ impl Breaker {
         &self.core
     }
 
+    /// Whether nobody but the one who asks holds a handle, a permit or a call.
+    #[cfg(feature = "keyed")]
+    pub(super) fn is_unshared(&self) -> bool {
+        Arc::strong_count(&self.core) == 1
+    }
+
+    /// Whether both are handles of one breaker.
+    #[must_use]
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.core, &other.core)
+    }
+
     /// The dependency's name.
     #[must_use]
     pub fn name(&self) -> &'static str {
@@ -146,14 +158,15 @@ impl Breaker {
     ///
     /// Calls under way go on; what comes of them changes nothing.
     pub fn force_open(&self, reason: impl Into<Cow<'static, str>>) {
-        self.core.force_open(Name::new(reason.into()));
+        self.core
+            .force_open(Name::new(reason.into()), Instant::now());
     }
 
     /// Admits all calls from now on and opens at nothing, until it is
     /// [reset](Self::reset). Outcomes are counted still, for the
     /// [`snapshot`](Self::snapshot).
     pub fn disable(&self) {
-        self.core.disable();
+        self.core.disable(Instant::now());
     }
 
     /// Closes it, whatever its state, with an empty window and nothing

@@ -161,7 +161,7 @@ fn at_least_one(field: &'static str, value: Option<u32>) -> Result<(), ConfigErr
 
 /// Checked trip rules.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Rules {
+pub struct Rules {
     pub(crate) consecutive: Option<u32>,
     /// In billionths, see [`PARTS`].
     pub(crate) rate: Option<u32>,

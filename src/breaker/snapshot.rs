@@ -68,8 +68,9 @@ impl BreakerSnapshot {
         self.forced_reason
     }
 
-    /// Outcomes in the failure window. Counted while closed or disabled; kept
-    /// as they were until it closes again.
+    /// Outcomes in the failure window; none where no rule has one. Counted
+    /// while closed or disabled. Until it closes again none are added, and
+    /// those in a time window leave it as ever.
     #[must_use]
     pub const fn calls(&self) -> u64 {
         self.counts.total

@@ -51,6 +51,25 @@ impl<Req> pick::Pick<Req> for OneBreaker {
     }
 }
 
+/// The settings behind a [`PickBreaker`]. Sealed.
+pub trait BreakerSettings: settings::Settings {}
+
+impl<B: settings::Settings> BreakerSettings for B {}
+
+pub(crate) mod settings {
+    use super::super::rules::Rules;
+
+    pub trait Settings {
+        fn rules(&self) -> Option<Rules>;
+    }
+
+    impl Settings for super::OneBreaker {
+        fn rules(&self) -> Option<Rules> {
+            self.breaker.as_ref().map(|breaker| breaker.core().rules())
+        }
+    }
+}
+
 /// A breaker around single attempts; the stage of a
 /// [`BreakerLayer`](super::BreakerLayer).
 #[derive(Debug)]
@@ -96,6 +115,13 @@ where
 {
     type Response = T::Response;
     type Running = BreakerRunning<T::Running, B::Picked>;
+
+    fn is_shut(&self, request: &Req, now: Instant) -> Result<(), Refusal> {
+        match self.breakers.core(&self.breakers.pick(request)) {
+            Some(core) => core.is_shut(|| now),
+            None => Ok(()),
+        }
+    }
 
     fn would_admit(&self, request: &Req, now: Instant) -> Result<(), Refusal> {
         match self.breakers.core(&self.breakers.pick(request)) {

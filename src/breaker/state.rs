@@ -126,7 +126,8 @@ pub(crate) struct Machine {
     settings: Recovery,
     state: State,
     generation: u32,
-    /// Recoveries that failed and are not forgotten yet.
+    /// Recoveries that had failed and were not forgiven when the state was
+    /// entered.
     failed_recoveries: u32,
 }
 
@@ -148,8 +149,20 @@ impl Machine {
         &self.settings
     }
 
-    pub(crate) const fn failed_recoveries(&self) -> u32 {
-        self.failed_recoveries
+    /// Recoveries that have failed; one is forgiven for each longest open time
+    /// spent closed.
+    pub(crate) fn failed_recoveries(&self, now: u64) -> u32 {
+        let State::Closed { since } = self.state else {
+            return self.failed_recoveries;
+        };
+        let healthy = now.saturating_sub(since) / nanos(self.settings.max_open_time).max(1);
+        let forgiven = u32::try_from(healthy).unwrap_or(u32::MAX);
+        self.failed_recoveries.saturating_sub(forgiven)
+    }
+
+    /// To be called before closed is left: what has been forgiven stays so.
+    pub(crate) fn forgive(&mut self, now: u64) {
+        self.failed_recoveries = self.failed_recoveries(now);
     }
 
     /// Uses other settings from now on; what is under way goes on: an open
@@ -185,6 +198,10 @@ impl Machine {
             State::Open { until } => Some(until),
             _ => None,
         }
+    }
+
+    pub(crate) const fn is_forced(&self) -> bool {
+        matches!(self.state, State::ForcedOpen { .. })
     }
 
     /// Why it was forced open.
@@ -277,15 +294,11 @@ impl Machine {
         hint: Option<Duration>,
         draw: f64,
     ) -> Option<Transition> {
-        let State::Closed { since } = self.state else {
-            return None;
-        };
-        if generation != self.generation {
+        let is_closed = matches!(self.state, State::Closed { .. });
+        if !is_closed || generation != self.generation {
             return None;
         }
-        let healthy = now.saturating_sub(since) / nanos(self.settings.max_open_time).max(1);
-        let forgotten = u32::try_from(healthy).unwrap_or(u32::MAX);
-        self.failed_recoveries = self.failed_recoveries.saturating_sub(forgotten);
+        self.forgive(now);
         Some(self.open(now, hint, draw))
     }
 

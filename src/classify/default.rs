@@ -1,7 +1,6 @@
 //! The classifiers for services about which nothing is known.
 
 use std::error::Error as StdError;
-use std::io;
 
 use tower::load_shed::error::Overloaded;
 use tower::timeout::error::Elapsed;
@@ -9,6 +8,7 @@ use tower::timeout::error::Elapsed;
 use super::traits::{Classify, Replay};
 use super::verdict::Verdict;
 use crate::error::Stopped;
+use crate::error::chain::chain;
 
 /// Takes every request as repeatable: an `Ok` is a success, an `Err` is
 /// transient, any `Clone` request may be sent again.
@@ -97,24 +97,6 @@ fn judge_error(error: &(dyn StdError + 'static)) -> Verdict {
         }
     }
     Verdict::transient()
-}
-
-/// The error and all its sources, outermost first.
-///
-/// `io::Error` does not name the error that it wraps as its source, but that
-/// error's source; so it is asked for what it wraps.
-pub(crate) fn chain<'a>(
-    error: &'a (dyn StdError + 'static),
-) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {
-    std::iter::successors(Some(error), |&cause| {
-        let wrapped = cause
-            .downcast_ref::<io::Error>()
-            .and_then(io::Error::get_ref);
-        match wrapped {
-            Some(wrapped) => Some(wrapped as &(dyn StdError + 'static)),
-            None => cause.source(),
-        }
-    })
 }
 
 /// A classifier with its own answer to "may this be sent twice".
@@ -236,6 +218,8 @@ where
 
 #[cfg(test)]
 mod tests {
+    use std::io;
+
     use super::*;
     use crate::classify::verdict::Health;
 

@@ -1,5 +1,6 @@
 //! The one error of every stage.
 
+pub(crate) mod chain;
 mod stopped;
 
 use std::error::Error as StdError;
@@ -8,11 +9,11 @@ use std::time::Duration;
 
 use tower::BoxError;
 
-use crate::classify::default::chain;
 use crate::classify::verdict::{Again, Verdict};
 use crate::refusal::Refusal;
 use crate::span::Span;
 
+use chain::chain;
 pub use stopped::Stopped;
 
 /// What kind of end a call came to.
@@ -34,7 +35,8 @@ pub enum ErrorKind {
 /// One concrete type, whatever the service below fails with: it works with
 /// `?`, with `anyhow` and as a `BoxError`. The service's own error is the
 /// [`source`](StdError::source); `downcast_ref` on it gives the typed one
-/// back.
+/// back. After an attempt that timed out, which has none, it is that of the
+/// last attempt before that failed with one.
 ///
 /// A refusal is built without an allocation.
 ///

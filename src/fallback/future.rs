@@ -10,7 +10,7 @@ use tokio::time::Instant;
 use tower::BoxError;
 
 use super::entry::FallbackEntry;
-use super::layer::{FallbackLayer, FallsThrough};
+use super::settings::{FallsThrough, Settings};
 use crate::error::{Error, ErrorKind};
 use crate::scope::ambient::{Ambient, Collecting, Entered, leave_report};
 use crate::scope::report::{CallReport, ServedBy};
@@ -42,7 +42,7 @@ pin_project! {
     where
         F: FallbackEntry<Req, Res>,
     {
-        shared: Handle<FallbackLayer<F, R>>,
+        shared: Handle<Settings<F, R>>,
         kept: Option<Req>,
         watch: Watch,
         report: Option<CallReport>,
@@ -132,7 +132,7 @@ where
     F: FallbackEntry<Req, Res>,
 {
     pub(super) const fn new(
-        shared: Handle<FallbackLayer<F, R>>,
+        shared: Handle<Settings<F, R>>,
         kept: Option<Req>,
         future: P,
         watch: Watch,
@@ -186,7 +186,7 @@ where
             (Poll::Pending, None) => return Poll::Pending,
         };
         let failed = match Failed::of(result, *this.report) {
-            Primary::Failed(failed) if this.shared.rule().falls_through(&failed.error) => failed,
+            Primary::Failed(failed) if this.shared.rule.falls_through(&failed.error) => failed,
             result => {
                 this.phase.set(Phase::Done);
                 Ambient::mark_given_up(this.watch.frame.given_up);
@@ -215,7 +215,7 @@ where
         let asked = {
             let mut frame = entry_frame(this.watch);
             let _entered = Entered::new(&mut frame);
-            let entries = this.shared.entries();
+            let entries = &this.shared.entries;
             entries.ask(index, this.kept.as_ref(), &failed.error)
         };
         match asked {

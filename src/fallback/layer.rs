@@ -8,9 +8,9 @@ use tower::{Layer, Service};
 
 use super::entry::FallbackEntry;
 use super::future::{FallbackFuture, Watch};
+use super::settings::{ByDefault, FallsThrough, Settings};
 use crate::error::Error;
 use crate::scope::ambient::{Ambient, Entered};
-use crate::scope::earlier;
 use crate::sharded::Sharded;
 
 /// Answers from elsewhere what all inside could not.
@@ -24,20 +24,19 @@ use crate::sharded::Sharded;
 /// only. What falls through stands in the [module's page](super).
 #[derive(Clone, Debug)]
 pub struct FallbackLayer<F, P = ByDefault> {
-    entries: F,
-    falls_through: P,
-    within: Option<Duration>,
-    reserve: Duration,
+    settings: Settings<F, P>,
 }
 
 impl<F> FallbackLayer<F> {
     /// A fallback of these entries.
     pub const fn new(entries: F) -> Self {
         Self {
-            entries,
-            falls_through: ByDefault,
-            within: None,
-            reserve: Duration::ZERO,
+            settings: Settings {
+                entries,
+                rule: ByDefault,
+                within: None,
+                reserve: Duration::ZERO,
+            },
         }
     }
 }
@@ -50,10 +49,12 @@ impl<F, P> FallbackLayer<F, P> {
         Q: Fn(&Error) -> bool,
     {
         FallbackLayer {
-            entries: self.entries,
-            falls_through: predicate,
-            within: self.within,
-            reserve: self.reserve,
+            settings: Settings {
+                entries: self.settings.entries,
+                rule: predicate,
+                within: self.settings.within,
+                reserve: self.settings.reserve,
+            },
         }
     }
 
@@ -61,7 +62,7 @@ impl<F, P> FallbackLayer<F, P> {
     /// has left wins if it is less.
     #[must_use]
     pub const fn within(mut self, total: Duration) -> Self {
-        self.within = Some(total);
+        self.settings.within = Some(total);
         self
     }
 
@@ -69,30 +70,8 @@ impl<F, P> FallbackLayer<F, P> {
     /// deadline, from the primary, so that the fallback has time to answer.
     #[must_use]
     pub const fn reserve(mut self, reserve: Duration) -> Self {
-        self.reserve = reserve;
+        self.settings.reserve = reserve;
         self
-    }
-}
-
-/// Decides which errors fall through.
-pub trait FallsThrough {
-    /// Whether the fallback is asked after this error.
-    fn falls_through(&self, error: &Error) -> bool;
-}
-
-/// The rule of the [module's page](super).
-#[derive(Clone, Copy, Debug)]
-pub struct ByDefault;
-
-impl FallsThrough for ByDefault {
-    fn falls_through(&self, error: &Error) -> bool {
-        error.falls_through()
-    }
-}
-
-impl<P: Fn(&Error) -> bool> FallsThrough for P {
-    fn falls_through(&self, error: &Error) -> bool {
-        self(error)
     }
 }
 
@@ -102,40 +81,8 @@ impl<S, F: Clone, P: Clone> Layer<S> for FallbackLayer<F, P> {
     fn layer(&self, inner: S) -> Self::Service {
         FallbackService {
             inner,
-            shared: Sharded::new(self.clone()),
+            shared: Sharded::new(self.settings.clone()),
         }
-    }
-}
-
-impl<F, P> FallbackLayer<F, P> {
-    pub(super) const fn entries(&self) -> &F {
-        &self.entries
-    }
-
-    pub(super) const fn rule(&self) -> &P {
-        &self.falls_through
-    }
-
-    /// Whether it has a bound of its own for the primary.
-    const fn is_bounded(&self) -> bool {
-        self.within.is_some() || !self.reserve.is_zero()
-    }
-
-    /// By when fallback and primary must be done, and the primary alone.
-    fn deadlines(
-        &self,
-        caller: Option<Instant>,
-        bounded_since: Option<Instant>,
-    ) -> (Option<Instant>, Option<Instant>) {
-        let Some(now) = bounded_since else {
-            return (caller, caller);
-        };
-        let own = self.within.and_then(|within| now.checked_add(within));
-        let overall = own.map_or(caller, |own| earlier(caller, own));
-        // A reserve larger than all there is leaves the primary nothing, which
-        // is what was asked for.
-        let primary = overall.map(|at| at.checked_sub(self.reserve).unwrap_or(now));
-        (overall, primary)
     }
 }
 
@@ -147,7 +94,7 @@ impl<F, P> FallbackLayer<F, P> {
 #[derive(Debug)]
 pub struct FallbackService<S, F, P = ByDefault> {
     inner: S,
-    shared: Sharded<FallbackLayer<F, P>>,
+    shared: Sharded<Settings<F, P>>,
 }
 
 impl<S: Clone, F, P> Clone for FallbackService<S, F, P> {

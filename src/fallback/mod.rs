@@ -50,8 +50,10 @@ mod entry;
 mod future;
 mod layer;
 mod secondary;
+mod settings;
 
 pub use entry::{FallbackEntry, Or, OrFuture, Value, With, WithFuture, value, with};
 pub use future::FallbackFuture;
-pub use layer::{ByDefault, FallbackLayer, FallbackService, FallsThrough};
+pub use layer::{FallbackLayer, FallbackService};
 pub use secondary::{MapRequest, Same, Secondary, SecondaryFuture, service};
+pub use settings::{ByDefault, FallsThrough};

@@ -7,24 +7,26 @@ use super::Policy;
 use crate::attempt::AttemptStage;
 use crate::breaker::config::BreakerConfig;
 use crate::breaker::handle::Breaker;
+use crate::breaker::rules::Rules;
+use crate::breaker::settings::Settings;
 use crate::breaker::{BreakerStage, OneBreaker};
 use crate::classify::default::DefaultClassify;
 use crate::config::ConfigError;
 use crate::retry::backoff::Backoff;
 use crate::retry::budget::RetryBudget;
-use crate::retry::{LoopShared, RetrySettings};
+use crate::retry::{LiveSettings, LoopShared, RetrySettings};
 use crate::sharded::Sharded;
 
 /// Settings of a [`Policy`], with the defaults that stand there.
 #[derive(Clone, Debug)]
 #[must_use = "a builder does nothing until it is built"]
-pub struct PolicyBuilder<C = DefaultClassify> {
+pub struct PolicyBuilder<C = DefaultClassify, B = Option<BreakerSetting>> {
     name: &'static str,
     deadline: Option<Duration>,
     attempt_timeout: Option<Duration>,
     retry: RetrySettings,
     budget: Option<RetryBudget>,
-    breaker: Option<BreakerSetting>,
+    breakers: B,
     classify: Arc<C>,
 }
 
@@ -50,6 +52,43 @@ impl From<Breaker> for BreakerSetting {
     }
 }
 
+/// What a policy's breaker is made from. Sealed.
+pub trait IntoBreakers: sealed::Resolve {}
+
+impl<B: sealed::Resolve> IntoBreakers for B {}
+
+mod sealed {
+    use super::*;
+
+    pub trait Resolve {
+        type Breakers: Settings;
+
+        fn into_breakers(self, name: &'static str) -> Result<Self::Breakers, ConfigError>;
+    }
+
+    impl Resolve for Option<BreakerSetting> {
+        type Breakers = OneBreaker;
+
+        fn into_breakers(self, name: &'static str) -> Result<OneBreaker, ConfigError> {
+            let breaker = match self {
+                None => None,
+                Some(BreakerSetting::Shared(breaker)) => Some(breaker),
+                Some(BreakerSetting::Own(config)) => Some(Breaker::new(name, *config)?),
+            };
+            Ok(OneBreaker { breaker })
+        }
+    }
+
+    #[cfg(feature = "keyed")]
+    impl<K, Q: ?Sized, F> Resolve for crate::breaker::KeyedBreakers<K, Q, F> {
+        type Breakers = Self;
+
+        fn into_breakers(self, _: &'static str) -> Result<Self, ConfigError> {
+            Ok(self)
+        }
+    }
+}
+
 impl PolicyBuilder {
     pub(super) fn new(name: &'static str) -> Self {
         Self {
@@ -58,13 +97,66 @@ impl PolicyBuilder {
             attempt_timeout: Some(Duration::from_secs(10)),
             retry: RetrySettings::new(3),
             budget: Some(RetryBudget::ratio(0.1)),
-            breaker: Some(BreakerSetting::from(BreakerConfig::default())),
+            breakers: Some(BreakerSetting::from(BreakerConfig::default())),
             classify: Arc::new(DefaultClassify::new()),
         }
     }
 }
 
 impl<C> PolicyBuilder<C> {
+    /// The breaker: settings for one of the policy's own, or a
+    /// [`Breaker`] that is shared with other policies.
+    pub fn breaker(mut self, breaker: impl Into<BreakerSetting>) -> Self {
+        self.breakers = Some(breaker.into());
+        self
+    }
+
+    /// Every call is sent, however long the dependency has been dead.
+    pub fn no_breaker(mut self) -> Self {
+        self.breakers = None;
+        self
+    }
+
+    /// A breaker of its own for each key of `registry`, found by `key`, which
+    /// borrows from the request.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use steadfast::{BreakerConfig, Breakers, Policy};
+    ///
+    /// #[derive(Clone)]
+    /// struct Request { host: String }
+    ///
+    /// let hosts: Breakers<String> = Breakers::new("hosts", BreakerConfig::default())?;
+    /// let policy = Policy::builder("hosts")
+    ///     .breakers(hosts.clone(), |request: &Request| request.host.as_str())
+    ///     .build()?;
+    /// # Ok::<(), steadfast::ConfigError>(())
+    /// ```
+    #[cfg(feature = "keyed")]
+    pub fn breakers<K, Req, Q, F>(
+        self,
+        registry: crate::Breakers<K>,
+        key: F,
+    ) -> PolicyBuilder<C, crate::breaker::KeyedBreakers<K, Q, F>>
+    where
+        F: Fn(&Req) -> &Q,
+        Q: ?Sized,
+    {
+        PolicyBuilder {
+            name: self.name,
+            deadline: self.deadline,
+            attempt_timeout: self.attempt_timeout,
+            retry: self.retry,
+            budget: self.budget,
+            breakers: crate::breaker::KeyedBreakers::new(registry, key),
+            classify: self.classify,
+        }
+    }
+}
+
+impl<C, B> PolicyBuilder<C, B> {
     /// How long a call may take in total: attempts, waits and readiness. What
     /// the caller has left wins if it is less. Default: 30 s.
     pub const fn deadline(mut self, total: Duration) -> Self {
@@ -119,19 +211,6 @@ impl<C> PolicyBuilder<C> {
         self
     }
 
-    /// The breaker: settings for one of the policy's own, or a
-    /// [`Breaker`] that is shared with other policies.
-    pub fn breaker(mut self, breaker: impl Into<BreakerSetting>) -> Self {
-        self.breaker = Some(breaker.into());
-        self
-    }
-
-    /// Every call is sent, however long the dependency has been dead.
-    pub fn no_breaker(mut self) -> Self {
-        self.breaker = None;
-        self
-    }
-
     /// The longest wait asked for by the server that is waited for; a longer
     /// one ends the call at once and is told in
     /// [`Error::retry_after`](crate::Error::retry_after). Default: 60 s.
@@ -150,14 +229,14 @@ impl<C> PolicyBuilder<C> {
 
     /// Sets who judges results and says what may be sent twice. Default:
     /// [`DefaultClassify`].
-    pub fn classify<D>(self, classify: D) -> PolicyBuilder<D> {
+    pub fn classify<D>(self, classify: D) -> PolicyBuilder<D, B> {
         PolicyBuilder {
             name: self.name,
             deadline: self.deadline,
             attempt_timeout: self.attempt_timeout,
             retry: self.retry,
             budget: self.budget,
-            breaker: self.breaker,
+            breakers: self.breakers,
             classify: Arc::new(classify),
         }
     }
@@ -168,22 +247,21 @@ impl<C> PolicyBuilder<C> {
     ///
     /// A setting that cannot work, by field and value. Settings that work but
     /// do not agree are warnings of [`Policy::describe`].
-    pub fn build(self) -> Result<Policy<C>, ConfigError> {
+    pub fn build(self) -> Result<Policy<C, B::Breakers>, ConfigError>
+    where
+        B: IntoBreakers,
+    {
         above_zero("deadline", self.deadline)?;
         above_zero("attempt_timeout", self.attempt_timeout)?;
         self.retry.check()?;
         let budget = self.budget.as_ref().map(RetryBudget::build).transpose()?;
-        let breaker = match self.breaker {
-            None => None,
-            Some(BreakerSetting::Shared(breaker)) => Some(breaker),
-            Some(BreakerSetting::Own(config)) => Some(Breaker::new(self.name, *config)?),
-        };
-        if let Some(breaker) = &breaker {
-            check_lease(breaker, self.attempt_timeout, self.deadline)?;
+        let breakers = self.breakers.into_breakers(self.name)?;
+        if let Some(rules) = breakers.rules() {
+            check_lease(&rules, self.attempt_timeout, self.deadline)?;
         }
         let stage = BreakerStage {
             attempt: AttemptStage::new(self.classify, self.attempt_timeout),
-            breakers: OneBreaker { breaker },
+            breakers,
             abandoned_after: longest_attempt(self.attempt_timeout, self.deadline)
                 .map(|longest| longest / 2),
         };
@@ -191,7 +269,7 @@ impl<C> PolicyBuilder<C> {
             total: self.deadline,
             shared: Sharded::new(LoopShared {
                 dependency: self.name,
-                settings: self.retry,
+                settings: LiveSettings::new(self.retry),
                 budget,
                 stage,
             }),
@@ -222,11 +300,11 @@ fn longest_attempt(
 
 /// A probe that may still answer must not be given up for lost.
 fn check_lease(
-    breaker: &Breaker,
+    rules: &Rules,
     attempt_timeout: Option<Duration>,
     deadline: Option<Duration>,
 ) -> Result<(), ConfigError> {
-    let lease = breaker.core().rules().recovery.probe_lease;
+    let lease = rules.recovery.probe_lease;
     let longest = longest_attempt(attempt_timeout, deadline);
     if longest.is_some_and(|longest| longest > lease) {
         let value = format!("{lease:?}");

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::Policy;
+use crate::breaker::BreakerSettings;
 use crate::breaker::config::WindowKind;
 use crate::breaker::rules::{PARTS, Rules};
 use crate::retry::RetrySettings;
@@ -102,8 +103,8 @@ fn failures_to_open(rules: &Rules) -> Option<u32> {
         .min()
 }
 
-pub(super) fn describe<C>(policy: &Policy<C>) -> Description {
-    let settings = &policy.shared.settings;
+pub(super) fn describe<C, B: BreakerSettings>(policy: &Policy<C, B>) -> Description {
+    let settings = &policy.shared.settings.get();
     let timeout = policy.shared.stage.attempt.timeout();
     let deadline = policy.total;
     let schedule = timeout.map(|timeout| schedule(settings, timeout));
@@ -118,7 +119,7 @@ pub(super) fn describe<C>(policy: &Policy<C>) -> Description {
         deadline,
         most_sends: settings.max_attempts,
         budget: policy.shared.budget.as_ref().map(Budget::terms),
-        breaker: policy.breaker().map(|breaker| breaker.core().rules()),
+        breaker: policy.shared.stage.breakers.rules(),
         warnings: Vec::new(),
     };
     description.warnings = warnings(&description, settings, timeout);
@@ -195,6 +196,15 @@ fn warnings(
             "the breaker's window of {window:?} is shorter than twice the {:?} over which one \
              call spreads its retries: it judges the bad luck of a few calls",
             longest_waits(settings)
+        ));
+    }
+    if let Some(failures) = description.failures_to_open()
+        && failures <= settings.max_attempts
+    {
+        warnings.push(format!(
+            "{failures} failures open the breaker and one call may make {} attempts: a single \
+             request that always fails closes the door for everybody",
+            settings.max_attempts
         ));
     }
     if description.budget.is_none() && settings.max_attempts > 1 {

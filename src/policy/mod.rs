@@ -2,6 +2,7 @@
 
 mod builder;
 mod call;
+mod changes;
 mod describe;
 
 use std::fmt;
@@ -11,17 +12,19 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tower::BoxError;
 
-use crate::breaker::OneBreaker;
+use crate::attempt::AttemptStage;
 use crate::breaker::handle::Breaker;
+use crate::breaker::{BreakerSettings, BreakerStage, OneBreaker};
 use crate::classify::default::DefaultClassify;
 use crate::classify::traits::Classify;
+use crate::config::ConfigError;
 use crate::name::Name;
 use crate::retry::{LoopShared, RetryFuture, start};
 use crate::sharded::Sharded;
-use crate::stack::PerAttempt;
 
-pub use builder::{BreakerSetting, PolicyBuilder};
+pub use builder::{BreakerSetting, IntoBreakers, PolicyBuilder};
 pub use call::FnService;
+pub use changes::PolicyChanges;
 pub use describe::Description;
 
 /// What to do about one dependency's failures.
@@ -70,6 +73,9 @@ pub struct Policy<C = DefaultClassify, B = OneBreaker> {
     total: Option<Duration>,
 }
 
+/// What happens once per attempt: a breaker around an attempt.
+pub(crate) type PerAttempt<C, B> = BreakerStage<AttemptStage<C>, B>;
+
 impl Policy {
     /// Settings for the dependency of this name. The name stands in every
     /// error and event; names made at run time are kept for the life of the
@@ -103,6 +109,15 @@ impl<C, B> Policy<C, B> {
     }
 }
 
+impl<C, B: BreakerSettings> Policy<C, B> {
+    /// The numbers that follow from the settings, and warnings where settings
+    /// do not agree.
+    #[must_use]
+    pub fn describe(&self) -> Description {
+        describe::describe(self)
+    }
+}
+
 impl<C> Policy<C> {
     /// The breaker, if there is one.
     #[must_use]
@@ -110,11 +125,28 @@ impl<C> Policy<C> {
         self.shared.stage.breakers.breaker.as_ref()
     }
 
-    /// The numbers that follow from the settings, and warnings where settings
-    /// do not agree.
-    #[must_use]
-    pub fn describe(&self) -> Description {
-        describe::describe(self)
+    /// Changes retries and breaker while calls run, as an incident may ask for.
+    /// State stays: what the breaker has counted, whether it is open, the
+    /// budget's balance. Calls under way take the new settings from their next
+    /// decision on.
+    ///
+    /// # Errors
+    ///
+    /// Settings that cannot work, and those of a breaker that take a new one
+    /// ([`Breaker::reconfigure`]). Nothing is changed then.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use steadfast::{Policy, PolicyChanges};
+    ///
+    /// let policy = Policy::builder("inventory").build()?;
+    /// policy.reconfigure(PolicyChanges::new().max_attempts(1))?;
+    /// assert_eq!(policy.describe().most_sends(), 1);
+    /// # Ok::<(), steadfast::ConfigError>(())
+    /// ```
+    pub fn reconfigure(&self, changes: PolicyChanges) -> Result<(), ConfigError> {
+        changes.apply(&self.shared.settings, self.breaker())
     }
 
     /// Makes a call without a service: `attempt` is called once per attempt.
@@ -164,7 +196,7 @@ impl<C, B> fmt::Debug for Policy<C, B> {
         f.debug_struct("Policy")
             .field("dependency", &self.shared.dependency)
             .field("deadline", &self.total)
-            .field("settings", &self.shared.settings)
+            .field("settings", &self.shared.settings.get())
             .finish_non_exhaustive()
     }
 }

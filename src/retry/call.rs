@@ -161,7 +161,7 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
             unreachable!("another attempt was decided for only with a request to send");
         };
         let number = this.frame.attempt.saturating_add(1);
-        if number < this.shared.settings.max_attempts && !this.frame.no_retries {
+        if number < this.shared.settings.max_attempts() && !this.frame.no_retries {
             *this.request = this.shared.stage.copy(&request);
         }
         let started = this.shared.stage.start(this.running, request, now);
@@ -261,7 +261,8 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
             deadline: this.limits.deadline,
             now,
         };
-        let Next { delay, charge } = next(&shared.settings, shared.budget.as_ref(), situation)?;
+        let settings = shared.settings.get();
+        let Next { delay, charge } = next(&settings, shared.budget.as_ref(), situation)?;
         *this.charge = charge;
         *this.phase = Phase::Waiting((!delay.is_zero()).then(|| instant_after(now, delay)));
         emit(&Event::Retry {
@@ -314,7 +315,7 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
     }
 
     fn owns_retries(&self) -> bool {
-        self.shared.settings.max_attempts > 1 && !self.frame.no_retries
+        self.shared.settings.max_attempts() > 1 && !self.frame.no_retries
     }
 
     fn report(&self, verdict: Verdict, stopped: Option<Stopped>, tick: &mut Tick) {

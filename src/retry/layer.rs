@@ -9,7 +9,7 @@ use tower::Layer;
 use super::backoff::Backoff;
 use super::budget::RetryBudget;
 use super::service::RetryService;
-use super::shared::{LoopShared, RetrySettings};
+use super::shared::{LiveSettings, LoopShared, RetrySettings};
 use crate::config::ConfigError;
 use crate::name::Name;
 use crate::sharded::Sharded;
@@ -130,7 +130,7 @@ impl RetryLayerBuilder {
         let budget = self.budget.as_ref().map(RetryBudget::build).transpose()?;
         Ok(LoopShared {
             dependency: self.name,
-            settings: self.settings.clone(),
+            settings: LiveSettings::new(self.settings.clone()),
             budget,
             stage,
         })

@@ -17,4 +17,4 @@ pub use future::RetryFuture;
 pub use layer::{RetryLayer, RetryLayerBuilder};
 pub use service::RetryService;
 pub(crate) use service::start;
-pub(crate) use shared::{LoopShared, RetrySettings};
+pub(crate) use shared::{LiveSettings, LoopShared, RetrySettings};

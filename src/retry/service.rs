@@ -95,7 +95,7 @@ where
         let error = Error::new(ErrorKind::DeadlineExceeded, shared.dependency);
         return RetryFuture::ended(error);
     }
-    if let Err(refusal) = shared.stage.would_admit(&request, started) {
+    if let Err(refusal) = shared.stage.is_shut(&request, started) {
         return RetryFuture::ended(Error::refused(refusal, shared.dependency));
     }
     frame.report_wanted = false;

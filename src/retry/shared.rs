@@ -1,5 +1,7 @@
 //! What all calls of a retry loop share.
 
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{PoisonError, RwLock};
 use std::time::Duration;
 
 use super::backoff::Backoff;
@@ -36,11 +38,47 @@ impl RetrySettings {
     }
 }
 
+/// Settings that can be changed while calls run.
+///
+/// Every call asks for the number of attempts, so that it is an atomic; the
+/// rest is read only where an attempt has failed. The number is relaxed: a
+/// call that sees the old one meanwhile is as good as one that came earlier.
+#[derive(Debug)]
+pub(crate) struct LiveSettings {
+    max_attempts: AtomicU32,
+    all: RwLock<RetrySettings>,
+}
+
+impl LiveSettings {
+    pub(crate) const fn new(settings: RetrySettings) -> Self {
+        Self {
+            max_attempts: AtomicU32::new(settings.max_attempts),
+            all: RwLock::new(settings),
+        }
+    }
+
+    pub(crate) fn max_attempts(&self) -> u32 {
+        self.max_attempts.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn get(&self) -> RetrySettings {
+        let all = self.all.read().unwrap_or_else(PoisonError::into_inner);
+        all.clone()
+    }
+
+    pub(crate) fn set(&self, settings: RetrySettings) {
+        let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
+        self.max_attempts
+            .store(settings.max_attempts, Ordering::Relaxed);
+        *all = settings;
+    }
+}
+
 /// Settings and state of the loop, and the stages below it.
 #[derive(Debug)]
 pub(crate) struct LoopShared<T> {
     pub(crate) dependency: &'static str,
-    pub(crate) settings: RetrySettings,
+    pub(crate) settings: LiveSettings,
     pub(crate) budget: Option<Budget>,
     pub(crate) stage: T,
 }

@@ -141,7 +141,11 @@ pub(crate) mod stage_sealed {
         /// a permit, the attempt under way.
         type Running;
 
-        /// Would an attempt be admitted now? A look, no reservation.
+        /// Is a first attempt refused for certain? Spares a call that can go
+        /// nowhere its clone of the service and its handle.
+        fn is_shut(&self, request: &Req, now: Instant) -> Result<(), Refusal>;
+
+        /// Would a further attempt be admitted now? A look, no reservation.
         fn would_admit(&self, request: &Req, now: Instant) -> Result<(), Refusal>;
 
         /// Room for the attempts of one call, with its clone of the service.

@@ -12,7 +12,12 @@ use super::outage::scenario::Scenario;
 /// Exit code, stdout and stderr of the program with these arguments.
 fn program(arguments: &str) -> (u8, String, String) {
     let (mut out, mut err) = (Vec::new(), Vec::new());
-    let arguments = arguments.split_whitespace().map(str::to_owned);
+    // The user's own picture is not to be replaced by one of a test.
+    let out_of_the_way = ["--out", env!("CARGO_TARGET_TMPDIR")];
+    let arguments = out_of_the_way
+        .into_iter()
+        .chain(arguments.split_whitespace());
+    let arguments = arguments.map(str::to_owned);
     let code = outage::run(arguments, &mut out, &mut err).expect("memory takes it all");
     (
         code,
@@ -31,7 +36,10 @@ fn keys(value: &Value) -> Vec<&str> {
 }
 
 const QUICK: &str = "--set amplification.precision=0.2 --set amplification.requests=500 \
-     --set live.warm_up=0.1 --set live.outage=0.3 --set live.open_time=0.1";
+     --set load_feedback.clients=99 --set load_feedback.full=120 --set load_feedback.give_up=40 \
+     --set retry_storm.clients=20 --set retry_storm.capacity=110 --set retry_storm.give_up=100 \
+     --set live.warm_up=0.1 --set live.outage=0.3 --set live.open_time=0.1 \
+     --set latency.requests=300 --set slots.calls=1000 --set slots.watched=10 --set blips.days=0.05";
 
 #[test]
 fn json_is_one_object_with_a_key_for_each_scenario_that_ran() {
@@ -43,6 +51,12 @@ fn json_is_one_object_with_a_key_for_each_scenario_that_ran() {
         "ten_second_outage",
         "eval_jobs",
         "fixture",
+        "latency",
+        "slots",
+        "blips",
+        "jitter",
+        "load_feedback",
+        "retry_storm",
         "live",
     ];
     assert_eq!(keys(&json)[0], "seed");
@@ -86,6 +100,41 @@ fn json_is_one_object_with_a_key_for_each_scenario_that_ran() {
     );
     assert_eq!(keys(&json["fixture"]), ["open_until_seconds", "probes"]);
     assert_eq!(
+        keys(&json["latency"]),
+        [
+            "healthy_p99_s",
+            "retry_only_p50_s",
+            "retry_only_p99_s",
+            "full_path_share",
+            "full_path_share_correlated",
+            "sends_after_caller_left",
+            "steadfast_p50_s",
+            "steadfast_p99_s",
+            "steadfast_sends_after_caller_left",
+            "availability",
+            "served_by_secondary",
+        ]
+    );
+    assert_eq!(
+        keys(&json["slots"]),
+        [
+            "healthy_per_s",
+            "outage_per_s",
+            "unrelated_refused",
+            "steadfast_per_s",
+            "steadfast_unrelated_refused",
+        ]
+    );
+    assert_eq!(
+        keys(&json["blips"]),
+        ["raw_error_rate", "user_error_rate", "breaker_opened"]
+    );
+    let kinds = json["jitter"].as_array().unwrap().iter().map(|row| {
+        assert_eq!(keys(row), ["kind", "peak_per_10ms", "mean_completion_ms"]);
+        row["kind"].as_str().unwrap()
+    });
+    assert_eq!(kinds.collect::<Vec<_>>(), ["none", "±10 %", "full"]);
+    assert_eq!(
         keys(&json["live"]),
         [
             "sends_during_outage",
@@ -95,7 +144,26 @@ fn json_is_one_object_with_a_key_for_each_scenario_that_ran() {
             "recovered_after_ms",
         ]
     );
-    assert!(!out.contains("null"), "{out}");
+    assert_eq!(
+        keys(&json["load_feedback"]),
+        ["retries_alone_s", "budget_s", "breaker_s", "steadfast_s"]
+    );
+    assert_eq!(
+        keys(&json["retry_storm"]),
+        [
+            "no_retries_s",
+            "retries_alone_s",
+            "budget_only_s",
+            "breaker_only_s",
+            "steadfast_s",
+            "steadfast_attempts_per_request",
+        ]
+    );
+    // Only what never happened is null.
+    assert_eq!(out.matches("null").count(), 2, "{out}");
+    for scenario in ["load_feedback", "retry_storm"] {
+        assert!(json[scenario]["retries_alone_s"].is_null(), "{out}");
+    }
 }
 
 #[test]
@@ -226,6 +294,26 @@ fn what_makes_no_sense_is_refused_with_a_list_of_what_does() {
             "--set amplification.precision=0",
             &["amplification.precision=0"],
         ),
+        (
+            "--set latency.rejects=1.2",
+            &["latency.rejects=1.2", "at most 1"],
+        ),
+        (
+            "--set slots.watched=86400",
+            &["slots.watched=86400", "500000 calls"],
+        ),
+        (
+            "--set blips.rate=1000",
+            &["blips.rate=1000", "5000000 requests"],
+        ),
+        (
+            "--set jitter.cap=0.01",
+            &["jitter.cap=0.01", "below backoff"],
+        ),
+        (
+            "--set jitter.clients=100000 --set jitter.capacity=1",
+            &["jitter.capacity=1", "10000000 attempts"],
+        ),
         ("--set eval_jobs.backoff=1,,2", &["eval_jobs.backoff=1,,2"]),
     ] {
         let (code, out, err) = program(arguments);
@@ -276,6 +364,7 @@ impl Scenario for Astray {
         }
         Ok(Report {
             table: Table::new(["figure"]).render(),
+            charts: Vec::new(),
             meaning: String::from("It has moved."),
             json: Value::from(7),
             bands: vec![Band::exactly("astray.figure", 7.0, 6.0)],
@@ -293,6 +382,8 @@ fn astray(comes_to_figures: bool, as_published: bool) -> (u8, String, String) {
         scenarios: vec![chosen],
         seed: 1,
         json: true,
+        html: false,
+        directory: env!("CARGO_TARGET_TMPDIR").into(),
     };
     let (mut out, mut err) = (Vec::new(), Vec::new());
     let code = outage::tell(options, &mut out, &mut err).expect("memory takes it all");

@@ -6,9 +6,17 @@
 mod outage;
 
 mod amplification;
+mod blips;
 mod command_line;
 mod eval_jobs;
 mod fixture;
+mod jitter;
+mod latency;
 mod live;
+mod load_feedback;
+mod pictures;
 mod plain;
+mod retry_storm;
+mod slots;
+mod storm_gate;
 mod ten_second_outage;

@@ -64,3 +64,18 @@ impl PlainBreaker {
         self.era += u32::from(was_probe || !ok);
     }
 }
+
+/// Whether a share measured over so many cases is near enough to its probability: within five
+/// standard errors and, for what hardly ever happens, five cases.
+pub(crate) fn is_near(measured: f64, probability: f64, cases: u32) -> bool {
+    let cases = f64::from(cases);
+    // A sum of probabilities can come out a rounding error above 1.
+    let variance = (probability * (1.0 - probability)).max(0.0);
+    let error = (variance / cases).sqrt();
+    (measured - probability).abs() <= 5.0 * error + 5.0 / cases
+}
+
+/// The waits between so many attempts, each twice the one before.
+pub(crate) fn doubling(base: Duration, attempts: NonZeroU32) -> Vec<Duration> {
+    (0..attempts.get() - 1).map(|n| base * (1 << n)).collect()
+}

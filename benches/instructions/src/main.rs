@@ -3,7 +3,8 @@
 //!
 //! Two runs that differ only in `CALLS` differ in instructions by exactly what
 //! the additional calls cost; start-up cancels out. The program itself counts
-//! allocations and prints the size of the call's future.
+//! allocations, prints the size of the call's future, and with `keys CALLS` the
+//! bytes that each of so many keyed breakers takes.
 //!
 //! The call is polled again in place after `Pending`, not handed back to the
 //! runtime: what is measured is the stack and its timer, not tokio's scheduler.
@@ -12,16 +13,18 @@ mod counting;
 mod inner;
 
 use std::future::{Future, poll_fn};
+use std::hint::black_box;
 use std::pin::pin;
-use std::task::Poll;
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use steadfast::{Backoff, BreakerConfig, Policy, RetryBudget, ServiceBuilderExt, Window};
+use steadfast::{Backoff, BreakerConfig, Breakers, Policy, RetryBudget, ServiceBuilderExt, Window};
 use tower::{Service, ServiceBuilder};
 
 use inner::Inner;
 
-const WORKLOADS: &str = "bare, bare-pending, ready, ready-after-failure, pending, refused, size";
+const WORKLOADS: &str =
+    "bare, bare-pending, ready, ready-after-failure, pending, refused, size, keys";
 /// Calls made before anything is counted: first-use allocations (thread
 /// locals, the timer wheel) are not a cost per call.
 const WARM_UP: u64 = 64;
@@ -64,6 +67,7 @@ fn main() {
                 repeat(stack(&policy, Inner::out_of_reach()), calls).await;
             });
         }
+        "keys" => print_bytes_per_key(calls),
         "size" => runtime.block_on(async { print_sizes(&policy()) }),
         _ => usage(),
     }
@@ -115,31 +119,59 @@ fn fail(policy: &Policy, times: u32) {
 }
 
 async fn repeat<S: Service<u64>>(mut service: S, calls: u64) {
-    for request in 0..WARM_UP {
-        std::hint::black_box(once(&mut service, request).await);
-    }
-    let before = counting::allocations();
     let mut answered = 0_u64;
-    for request in 0..calls {
-        let result = once(&mut service, std::hint::black_box(request)).await;
-        answered += u64::from(std::hint::black_box(result).is_ok());
-    }
-    let allocations = counting::allocations() - before;
+    let mut allocations = 0;
+    // All calls within one poll of the runtime's: what is counted is the stack,
+    // not the scheduler.
+    poll_fn(|cx| {
+        for request in 0..WARM_UP {
+            call_once(&mut service, cx, request);
+        }
+        let before = counting::allocations();
+        for request in 0..calls {
+            answered += u64::from(call_once(&mut service, cx, black_box(request)));
+        }
+        allocations = counting::allocations() - before;
+        Poll::Ready(())
+    })
+    .await;
     println!("calls {calls} answered {answered} allocations {allocations}");
 }
 
+/// Whether the call was answered.
 #[inline(never)]
-async fn once<S: Service<u64>>(service: &mut S, request: u64) -> Result<S::Response, S::Error> {
-    poll_fn(|cx| service.poll_ready(cx)).await?;
+fn call_once<S: Service<u64>>(service: &mut S, cx: &mut Context<'_>, request: u64) -> bool {
+    while service.poll_ready(cx).is_pending() {}
     let mut call = pin!(service.call(request));
-    poll_fn(|cx| {
-        loop {
-            if let Poll::Ready(result) = call.as_mut().poll(cx) {
-                return Poll::Ready(result);
-            }
+    loop {
+        if let Poll::Ready(result) = call.as_mut().poll(cx) {
+            return black_box(&result).is_ok();
         }
-    })
-    .await
+    }
+}
+
+/// What a key costs, its place in the registry included, by trip rule.
+fn print_bytes_per_key(keys: u64) {
+    let rate = BreakerConfig::failure_rate(0.5);
+    for (rule, config) in [
+        ("consecutive", BreakerConfig::consecutive(5)),
+        ("count-of-20", rate.clone().window(Window::count(20))),
+        ("count-of-100", rate.clone().window(Window::count(100))),
+        ("time", rate.clone()),
+        ("default", BreakerConfig::default()),
+    ] {
+        let most = usize::try_from(keys).expect("keys fit into memory");
+        let idle = Duration::from_secs(600);
+        let before = counting::held_bytes();
+        let breakers = Breakers::bounded("keys", config, most, idle).expect("valid settings");
+        for key in 0..keys {
+            let permit = breakers.get(&key).admit().expect("closed");
+            permit.success();
+        }
+        assert_eq!(breakers.len(), most);
+        let held = counting::held_bytes() - before;
+        println!("rule {rule} bytes {}", held / keys);
+    }
 }
 
 fn print_sizes(policy: &Policy) {

@@ -302,6 +302,7 @@ impl Scenario for Live {
                 "While nobody listens, callers get the fallback at once, and the dependency sees \
                  little more than one probe per open time; it has its traffic back within two.",
             ),
+            charts: Vec::new(),
             bands: vec![
                 Band::new("live.refused", figures.refused as f64, 1.0..=f64::MAX),
                 Band::new(

@@ -367,7 +367,7 @@ fn a_reset_forgets_failed_recoveries() {
     let mut machine = opened(settings);
     let probe = admit(&mut machine, 10 * SECOND);
     machine.heard(probe, Heard::Failure(None), 10 * SECOND, 0.0);
-    assert_eq!(machine.failed_recoveries(), 1);
+    assert_eq!(machine.failed_recoveries(10 * SECOND), 1);
     machine.reset(11 * SECOND);
     let told = machine.trip(machine.generation(), 11 * SECOND, None, 0.0);
     let open_for = Duration::from_secs(10);

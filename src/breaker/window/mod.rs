@@ -59,7 +59,8 @@ pub(crate) struct Meter {
     thresholds: Thresholds,
     run: Option<Run>,
     failures: Option<Rolling>,
-    slow: Option<Rolling>,
+    /// Boxed, as few have it and it is as large as the rest.
+    slow: Option<Box<Rolling>>,
 }
 
 impl Meter {
@@ -72,7 +73,7 @@ impl Meter {
             thresholds: Thresholds::new(rules),
             run: keeps_run.then(Run::new),
             failures: keeps_window.then(rolling),
-            slow: rules.slow.map(|_| rolling()),
+            slow: rules.slow.map(|_| Box::new(rolling())),
         }
     }
 
@@ -123,9 +124,9 @@ impl Meter {
     }
 
     pub(crate) fn period(&self, generation: u32) -> Period {
-        let offset = match (&self.failures, &self.slow) {
-            (Some(Rolling::Time(window)), _) | (_, Some(Rolling::Time(window))) => window.offset(),
-            _ => 0,
+        let offset = match self.rollings().next() {
+            Some(Rolling::Time(window)) => window.offset(),
+            Some(Rolling::Count(_)) | None => 0,
         };
         Period { generation, offset }
     }
@@ -137,12 +138,17 @@ impl Meter {
         if let Some(run) = &self.run {
             run.begin(generation);
         }
-        for rolling in [&self.failures, &self.slow].into_iter().flatten() {
+        for rolling in self.rollings() {
             match rolling {
                 Rolling::Count(window) => window.begin(generation),
                 Rolling::Time(window) => window.begin(),
             }
         }
+    }
+
+    /// All of them are of one kind, and begin their periods together.
+    fn rollings(&self) -> impl Iterator<Item = &Rolling> {
+        self.failures.iter().chain(self.slow.as_deref())
     }
 
     /// Counts a call and tells whether it opens the breaker. A success can, by

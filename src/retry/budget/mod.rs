@@ -168,7 +168,8 @@ impl RetryBudget {
     /// which is two.
     ///
     /// Without it a client whose every first attempt fails never earns a token, and stays locked
-    /// out of retries that would have worked.
+    /// out of retries that would have worked. It is credited when a retry asks, so what successes
+    /// have paid in since comes first.
     ///
     /// # Default
     ///

@@ -1,0 +1,379 @@
+//! One breaker per key: a host, a tenant, a model.
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::collections::hash_map::RandomState;
+use std::fmt;
+use std::hash::Hash;
+use std::marker::PhantomData;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use papaya::{Equivalent, HashMap};
+use tokio::time::Instant;
+
+use super::config::BreakerConfig;
+use super::core::Core;
+use super::handle::Breaker;
+use super::rules::Rules;
+use super::stage::{pick, settings};
+use crate::config::ConfigError;
+use crate::name::Name;
+
+/// One breaker per key, made when the key is first asked for.
+///
+/// A handle: clones are the same registry.
+///
+/// Bounded in number and in idle time, so that keys out of requests cannot
+/// fill the memory. What is dropped is forgotten: a breaker whose key comes
+/// again begins closed and empty. So it is never dropped while it knows
+/// something: not while it is open, half-open, recovering or steered by hand,
+/// not while it has heard of a failure within the idle time, and not while a
+/// call, a permit or a handle of it is held. When a newcomer finds no room it
+/// shares one *overflow* breaker with all others in its place, counted by
+/// [`overflowed`](Self::overflowed).
+///
+/// A known key costs one look-up without a lock, whatever their number. A new
+/// one takes a lock and looks at no more than a few others.
+///
+/// # Default
+///
+/// 10,000 keys; ten minutes of idle time. A key that succeeded only is dropped
+/// sooner when its room is needed.
+///
+/// # Examples
+///
+/// ```
+/// use steadfast::{BreakerConfig, BreakerState, Breakers};
+///
+/// let hosts: Breakers<String> = Breakers::new("hosts", BreakerConfig::consecutive(1))?;
+/// hosts.get("a.example").admit().unwrap().failure();
+/// assert_eq!(hosts.get("a.example").state(), BreakerState::Open);
+/// assert_eq!(hosts.get("b.example").state(), BreakerState::Closed);
+/// # Ok::<(), steadfast::ConfigError>(())
+/// ```
+pub struct Breakers<K> {
+    shared: Arc<Shared<K>>,
+}
+
+struct Shared<K> {
+    name: Name,
+    config: BreakerConfig,
+    rules: Rules,
+    max_keys: usize,
+    idle: Duration,
+    map: HashMap<K, Entry, RandomState>,
+    /// All keys of the map, those to be looked at next in front.
+    queue: Mutex<VecDeque<Queued<K>>>,
+    overflow: Breaker,
+    overflowed: AtomicU64,
+}
+
+struct Entry {
+    breaker: Breaker,
+    /// Asked for since it was last looked at.
+    touched: AtomicBool,
+    /// Being dropped.
+    retired: AtomicBool,
+}
+
+struct Queued<K> {
+    key: K,
+    /// When it was last known to be in use.
+    used: Instant,
+}
+
+/// How many keys a newcomer looks at to find one that is not in use, and how
+/// many more to find any that can go.
+const LOOKS: usize = 32;
+/// How many it looks at for idle ones when there is room.
+const TIDIES: usize = 2;
+
+impl<K: Hash + Eq + Clone> Breakers<K> {
+    /// A registry with the default bounds.
+    ///
+    /// # Errors
+    ///
+    /// Settings that cannot work, by field and value.
+    pub fn new(
+        name: impl Into<Cow<'static, str>>,
+        config: BreakerConfig,
+    ) -> Result<Self, ConfigError> {
+        Self::bounded(name, config, 10_000, Duration::from_secs(600))
+    }
+
+    /// A registry of at most `max_keys` keys, which drops those that have not
+    /// been asked for and have not failed for `idle`.
+    ///
+    /// # Errors
+    ///
+    /// Settings that cannot work, by field and value.
+    pub fn bounded(
+        name: impl Into<Cow<'static, str>>,
+        config: BreakerConfig,
+        max_keys: usize,
+        idle: Duration,
+    ) -> Result<Self, ConfigError> {
+        if max_keys == 0 {
+            let problem = "must be at least 1";
+            return Err(ConfigError::new("breakers.max_keys", 0, problem));
+        }
+        let name = Name::new(name.into());
+        let overflow = Breaker::new(name.as_str(), config.clone())?;
+        Ok(Self {
+            shared: Arc::new(Shared {
+                name,
+                rules: config.check()?,
+                config,
+                max_keys,
+                idle,
+                map: HashMap::new(),
+                queue: Mutex::new(VecDeque::new()),
+                overflow,
+                overflowed: AtomicU64::new(0),
+            }),
+        })
+    }
+
+    /// The key's breaker, or the overflow breaker if there is no room for a
+    /// new one.
+    pub fn get<Q>(&self, key: &Q) -> Breaker
+    where
+        Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
+    {
+        self.known(key)
+            .unwrap_or_else(|| self.shared.admit_key(key.to_owned()))
+    }
+
+    fn known<Q>(&self, key: &Q) -> Option<Breaker>
+    where
+        Q: Equivalent<K> + Hash + ?Sized,
+    {
+        let map = self.shared.map.pin();
+        let entry = map.get(key)?;
+        let breaker = entry.breaker.clone();
+        // Pairs with the fence in `retire`: either this handle is counted
+        // there, or the retirement is seen here.
+        fence(Ordering::SeqCst);
+        if entry.retired.load(Ordering::Relaxed) {
+            return None;
+        }
+        if !entry.touched.load(Ordering::Relaxed) {
+            entry.touched.store(true, Ordering::Relaxed);
+        }
+        Some(breaker)
+    }
+}
+
+impl<K> Breakers<K> {
+    /// How many keys have a breaker of their own now.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.shared.lock().len()
+    }
+
+    /// Whether no key has one.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// How often a key was given the overflow breaker.
+    #[must_use]
+    pub fn overflowed(&self) -> u64 {
+        self.shared.overflowed.load(Ordering::Relaxed)
+    }
+
+    /// The name of all its breakers in refusals and events.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.shared.name.as_str()
+    }
+}
+
+impl<K: Hash + Eq + Clone> Breakers<K> {
+    /// Drops all keys that are idle now. Newcomers do it bit by bit; call it
+    /// where there may be none for long.
+    pub fn drop_idle(&self) {
+        let shared = &*self.shared;
+        let mut queue = shared.lock();
+        let now = Instant::now();
+        for _ in 0..queue.len() {
+            shared.look(&mut queue, now, Wanted::Idle);
+        }
+    }
+}
+
+/// Which keys may be dropped, of those that know nothing.
+#[derive(Clone, Copy)]
+enum Wanted {
+    /// Those not asked for within the idle time.
+    Idle,
+    /// Those not asked for since they were last looked at.
+    Unused,
+    Any,
+}
+
+/// What came of looking at a key.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Looked {
+    Dropped,
+    Kept,
+}
+
+impl<K> Shared<K> {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<Queued<K>>> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K: Hash + Eq + Clone> Shared<K> {
+    /// Makes the breaker of a new key, if there is room or some can be made.
+    #[cold]
+    fn admit_key(&self, key: K) -> Breaker {
+        let mut queue = self.lock();
+        let map = self.map.pin();
+        // Another thread was first, or the key was about to be dropped; while
+        // the queue is locked none is.
+        if let Some(entry) = map.get(&key) {
+            return entry.breaker.clone();
+        }
+        let now = Instant::now();
+        for _ in 0..TIDIES {
+            self.look(&mut queue, now, Wanted::Idle);
+        }
+        if queue.len() >= self.max_keys && !self.make_room(&mut queue, now) {
+            self.overflowed.fetch_add(1, Ordering::Relaxed);
+            return self.overflow.clone();
+        }
+        let Ok(breaker) = Breaker::new(self.name.as_str(), self.config.clone()) else {
+            unreachable!("the settings were checked when the registry was made");
+        };
+        let entry = Entry {
+            breaker: breaker.clone(),
+            touched: AtomicBool::new(false),
+            retired: AtomicBool::new(false),
+        };
+        map.insert(key.clone(), entry);
+        queue.push_back(Queued { key, used: now });
+        breaker
+    }
+
+    /// Drops one key that knows nothing: one that was not asked for lately if
+    /// a few looks find one, else any.
+    fn make_room(&self, queue: &mut VecDeque<Queued<K>>, now: Instant) -> bool {
+        let looks = LOOKS.min(queue.len());
+        let mut drops =
+            |wanted| (0..looks).any(|_| self.look(queue, now, wanted) == Looked::Dropped);
+        drops(Wanted::Unused) || drops(Wanted::Any)
+    }
+
+    /// Looks at the key in front: drops it, or puts it at the end.
+    fn look(&self, queue: &mut VecDeque<Queued<K>>, now: Instant, wanted: Wanted) -> Looked {
+        let Some(mut front) = queue.pop_front() else {
+            return Looked::Kept;
+        };
+        let map = self.map.pin();
+        let Some(entry) = map.get(&front.key) else {
+            return Looked::Dropped;
+        };
+        let touched = entry.touched.swap(false, Ordering::Relaxed);
+        if touched {
+            front.used = now;
+        }
+        let may_go = match wanted {
+            Wanted::Idle => now.saturating_duration_since(front.used) >= self.idle,
+            Wanted::Unused => !touched,
+            Wanted::Any => true,
+        };
+        if may_go && self.retire(entry, now) {
+            map.remove(&front.key);
+            return Looked::Dropped;
+        }
+        queue.push_back(front);
+        Looked::Kept
+    }
+
+    /// Whether this entry may go. Nobody gets a handle of it from then on.
+    fn retire(&self, entry: &Entry, now: Instant) -> bool {
+        if !entry.breaker.core().is_forgettable(now, self.idle) {
+            return false;
+        }
+        entry.retired.store(true, Ordering::Relaxed);
+        // Pairs with the fence in `known`.
+        fence(Ordering::SeqCst);
+        let unheld = entry.breaker.is_unshared();
+        // A call that ended in the meantime may have failed.
+        let goes = unheld && entry.breaker.core().is_forgettable(now, self.idle);
+        if !goes {
+            entry.retired.store(false, Ordering::Relaxed);
+        }
+        goes
+    }
+}
+
+impl<K> Clone for Breakers<K> {
+    fn clone(&self) -> Self {
+        Self {
+            shared: Arc::clone(&self.shared),
+        }
+    }
+}
+
+impl<K> fmt::Debug for Breakers<K> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Breakers")
+            .field("name", &self.shared.name)
+            .field("max_keys", &self.shared.max_keys)
+            .field("idle", &self.shared.idle)
+            .finish_non_exhaustive()
+    }
+}
+
+/// A breaker for each key that `F` finds in a request; made by
+/// [`PolicyBuilder::breakers`](crate::PolicyBuilder::breakers).
+pub struct KeyedBreakers<K, Q: ?Sized, F> {
+    registry: Breakers<K>,
+    key: F,
+    borrowed: PhantomData<fn(&Q)>,
+}
+
+impl<K, Q: ?Sized, F> KeyedBreakers<K, Q, F> {
+    pub(crate) const fn new(registry: Breakers<K>, key: F) -> Self {
+        Self {
+            registry,
+            key,
+            borrowed: PhantomData,
+        }
+    }
+}
+
+impl<K, Q: ?Sized, F> fmt::Debug for KeyedBreakers<K, Q, F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.registry.fmt(f)
+    }
+}
+
+impl<Req, K, Q, F> pick::Pick<Req> for KeyedBreakers<K, Q, F>
+where
+    K: Hash + Eq + Clone,
+    Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
+    F: Fn(&Req) -> &Q,
+{
+    type Picked = Breaker;
+
+    fn pick(&self, request: &Req) -> Breaker {
+        self.registry.get((self.key)(request))
+    }
+
+    fn core<'a>(&'a self, picked: &'a Breaker) -> Option<&'a Core> {
+        Some(picked.core())
+    }
+}
+
+impl<K, Q: ?Sized, F> settings::Settings for KeyedBreakers<K, Q, F> {
+    fn rules(&self) -> Option<Rules> {
+        Some(self.registry.shared.rules)
+    }
+}

@@ -1,0 +1,4 @@
+//! Guides: what no single item's page can tell.
+
+#[doc = include_str!("choosing_the_numbers.md")]
+pub mod choosing_the_numbers {}
