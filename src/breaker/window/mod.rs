@@ -155,7 +155,7 @@ impl Meter {
     /// completing the minimum, or because old successes have left the window.
     pub(crate) fn trips(&self, call: Call) -> bool {
         let generation = call.period.generation;
-        let mut run = match &self.run {
+        let run = match &self.run {
             None => 0,
             Some(run) if call.failed => run.failure(generation),
             Some(run) => {
@@ -166,13 +166,12 @@ impl Meter {
         let minimum = self.thresholds.min_calls();
         let failures = self.failures.as_ref();
         let failures = failures.and_then(|window| window.count(call, call.failed, minimum));
-        if let Some(kept) = &self.run
-            && call.failed
-        {
-            // Others may have failed between the run and the window: the last
-            // in the window sees the run of all of them.
-            run = run.max(kept.length(generation));
-        }
+        // Others may have failed between the run and the window: the last in
+        // the window sees the run of all of them.
+        let run = match &self.run {
+            Some(kept) if call.failed => run.max(kept.length(generation)),
+            _ => run,
+        };
         let by_slowness = self.slow.as_ref().is_some_and(|window| {
             let slow = self.thresholds.is_slow(call.ran);
             let counts = window.count(call, slow, minimum);
