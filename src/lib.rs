@@ -58,8 +58,9 @@ pub use breaker::config::{BreakerConfig, Window};
 pub use breaker::handle::{Breaker, Permit};
 #[cfg(feature = "keyed")]
 pub use breaker::registry::Breakers;
-pub use breaker::snapshot::{BreakerSnapshot, BreakerWatch};
+pub use breaker::snapshot::BreakerSnapshot;
 pub use breaker::state::BreakerState;
+pub use breaker::watch::BreakerWatch;
 pub use builder::ServiceBuilderExt;
 pub use classify::default::DefaultClassify;
 pub use classify::traits::{Classify, Replay};

@@ -1,4 +1,4 @@
-//! An optional duration in eight bytes instead of sixteen.
+//! Durations in eight bytes instead of sixteen.
 //!
 //! Errors travel by value through every layer between here and the caller.
 //! Three of these keep [`Error`](crate::Error) below the 128 bytes from which
@@ -43,6 +43,11 @@ impl fmt::Debug for Span {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.get().fmt(f)
     }
+}
+
+/// In nanoseconds; saturates after five hundred years.
+pub(crate) fn nanos(duration: Duration) -> u64 {
+    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

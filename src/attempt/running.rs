@@ -137,8 +137,10 @@ where
         let mut this = self.project();
         let waiting = matches!(this.phase.as_mut().project(), PhaseProj::Waiting { .. });
         this.phase.set(Phase::Idle);
-        if waiting && let Some(fresh) = this.service.renewed() {
-            *this.service = fresh;
+        if waiting {
+            if let Some(fresh) = this.service.renewed() {
+                *this.service = fresh;
+            }
         }
     }
 }

@@ -1,26 +1,29 @@
 //! One breaker's shared state: the machine behind a lock that only changes of
 //! state take, and in front of it the words that every call reads.
 
-use std::sync::{OnceLock, PoisonError};
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::config::BreakerConfig;
+use super::door::{
+    AJAR, CLOSED, DISABLED, DOOR_MASK, SHUT_OPEN, SHUT_PROBES, door_word, generation_of,
+};
 use super::in_flight::InFlight;
+use super::news::News;
 use super::rules::Rules;
 use super::snapshot::BreakerSnapshot;
-use super::state::{
-    Admission, BreakerState, Heard, Machine, Ticket, TicketKind, Transition, nanos,
-};
+use super::state::{BreakerState, Machine};
+use super::ticket::{Admission, Heard, Ticket, TicketKind, Transition};
 use super::window::{Call, Meter};
 use crate::classify::verdict::{Health, Verdict};
 use crate::config::ConfigError;
 use crate::name::Name;
 use crate::refusal::{Refusal, RefusalReason};
+use crate::span::nanos;
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
-use crate::telemetry::{Event, emit};
 
 /// # Memory ordering
 ///
@@ -46,31 +49,7 @@ pub struct Core {
     last_failure: AtomicU64,
     machine: Mutex<Machine>,
     rules: Mutex<Rules>,
-    /// Told of each new generation; made by the first who watches.
-    watched: OnceLock<watch::Sender<u32>>,
-}
-
-/// What stands before the machine.
-const CLOSED: u64 = 0;
-/// Open: refuse until `shut_until`.
-const SHUT_OPEN: u64 = 1;
-/// Probes are out: refuse until `shut_until`.
-const SHUT_PROBES: u64 = 2;
-/// Ask the machine.
-const AJAR: u64 = 3;
-/// Switched off by hand: admit, count, never open.
-const DISABLED: u64 = 4;
-
-const DOOR_BITS: u32 = 3;
-const DOOR_MASK: u64 = (1 << DOOR_BITS) - 1;
-
-const fn door_word(generation: u32, door: u64) -> u64 {
-    (generation as u64) << DOOR_BITS | door
-}
-
-#[expect(clippy::cast_possible_truncation, reason = "takes the word apart")]
-const fn generation_of(door: u64) -> u32 {
-    (door >> DOOR_BITS) as u32
+    news: News,
 }
 
 impl Core {
@@ -86,7 +65,7 @@ impl Core {
             last_failure: AtomicU64::new(0),
             machine: Mutex::new(Machine::new(rules.recovery)),
             rules: Mutex::new(rules),
-            watched: OnceLock::new(),
+            news: News::new(),
         })
     }
 
@@ -145,8 +124,7 @@ impl Core {
 
     /// A receiver that is told of each new generation.
     pub(crate) fn watch(&self) -> watch::Receiver<u32> {
-        let made = || watch::Sender::new(self.lock().generation());
-        self.watched.get_or_init(made).subscribe()
+        self.news.watch(|| self.lock().generation())
     }
 
     /// Whether the door is shut for certain: a look for those who mean to ask
@@ -470,22 +448,9 @@ impl Core {
 
     /// Tells of a change of state, outside of the lock.
     fn tell(&self, told: Option<(Transition, u32)>) {
-        let Some((transition, generation)) = told else {
-            return;
-        };
-        if let Some(watched) = self.watched.get() {
-            // Two changes may be told in the wrong order; the later
-            // generation stands, and whoever is woken asks for the state.
-            watched.send_if_modified(|last| {
-                let ahead = generation.wrapping_sub(*last);
-                let is_newer = ahead > 0 && ahead < u32::MAX / 2;
-                if is_newer {
-                    *last = generation;
-                }
-                is_newer
-            });
+        if let Some((transition, generation)) = told {
+            self.news.tell(self.name(), generation, transition);
         }
-        emit(&event(self.name(), generation, transition));
     }
 
     fn refusal(&self, reason: RefusalReason, wait: Option<u64>) -> Refusal {
@@ -507,38 +472,6 @@ fn ran(started: Option<Instant>, now: Instant) -> Duration {
     started.map_or(Duration::ZERO, |started| {
         now.saturating_duration_since(started)
     })
-}
-
-fn event(dependency: &'static str, generation: u32, transition: Transition) -> Event {
-    match transition {
-        Transition::Opened { open_for } => Event::BreakerOpened {
-            dependency,
-            generation,
-            open_for,
-        },
-        Transition::HalfOpened => Event::BreakerHalfOpen {
-            dependency,
-            generation,
-        },
-        Transition::Recovering { ramp } => Event::BreakerRecovering {
-            dependency,
-            generation,
-            ramp,
-        },
-        Transition::Closed => Event::BreakerClosed {
-            dependency,
-            generation,
-        },
-        Transition::ForcedOpen { reason } => Event::BreakerForcedOpen {
-            dependency,
-            generation,
-            reason: reason.as_str(),
-        },
-        Transition::Disabled => Event::BreakerDisabled {
-            dependency,
-            generation,
-        },
-    }
 }
 
 /// Gives the ticket back when dropped.

@@ -7,8 +7,10 @@ use tokio::time::Instant;
 
 use super::config::BreakerConfig;
 use super::core::Core;
-use super::snapshot::{BreakerSnapshot, BreakerWatch};
-use super::state::{BreakerState, Ticket};
+use super::snapshot::BreakerSnapshot;
+use super::state::BreakerState;
+use super::ticket::Ticket;
+use super::watch::BreakerWatch;
 use crate::classify::verdict::Verdict;
 use crate::config::ConfigError;
 use crate::name::Name;

@@ -61,9 +61,12 @@
 
 pub(crate) mod config;
 mod core;
+mod door;
 pub(crate) mod handle;
 mod in_flight;
 mod layer;
+mod news;
+mod open_time;
 mod ramp;
 #[cfg(feature = "keyed")]
 pub(crate) mod registry;
@@ -71,6 +74,8 @@ pub(crate) mod rules;
 pub(crate) mod snapshot;
 mod stage;
 pub(crate) mod state;
+mod ticket;
+pub(crate) mod watch;
 mod window;
 
 pub use layer::{BareAttempt, BreakerLayer};

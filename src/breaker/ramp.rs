@@ -6,7 +6,7 @@
 //! fails opens the breaker again.
 
 use super::rules::{PARTS, Recovery};
-use super::state::nanos;
+use crate::span::nanos;
 
 /// Calls that pass whatever the share: with one call per second a tenth of the
 /// traffic is no traffic at all, and the recovery would learn nothing.

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use super::core::Core;
 use super::handle::Breaker;
-use super::state::Ticket;
+use super::ticket::Ticket;
 use crate::classify::verdict::Verdict;
 use crate::error::Stopped;
 use crate::refusal::Refusal;
@@ -82,6 +82,19 @@ pub struct BreakerStage<T, B = OneBreaker> {
 }
 
 impl<T, B> BreakerStage<T, B> {
+    /// Takes the ticket that a call holds, with the breaker that gave it.
+    fn held<'a, Req>(
+        &'a self,
+        picked: Option<&'a B::Picked>,
+        ticket: &mut Option<Ticket>,
+    ) -> Option<(&'a Core, Ticket)>
+    where
+        B: PickBreaker<Req>,
+    {
+        let ticket = ticket.take()?;
+        Some((self.breakers.core(picked?)?, ticket))
+    }
+
     /// Whoever drops a call early has changed their mind; whoever drops it
     /// late has given up on the dependency.
     fn abandon_ticket(&self, core: &Core, ticket: Ticket, started: Option<Instant>) {
@@ -168,20 +181,17 @@ where
         let polled = self
             .attempt
             .poll_attempt(this.attempt, timer, tick, limits, cx);
-        if let Poll::Ready(outcome) = &polled
-            && let Some(ticket) = this.ticket.take()
-            && let Some(core) = this.picked.as_ref().and_then(|p| self.breakers.core(p))
-        {
-            core.record(ticket, &outcome.verdict, *this.started, || tick.now());
+        if let Poll::Ready(outcome) = &polled {
+            if let Some((core, ticket)) = self.held(this.picked.as_ref(), this.ticket) {
+                core.record(ticket, &outcome.verdict, *this.started, || tick.now());
+            }
         }
         polled
     }
 
     fn abandon(&self, running: Pin<&mut Self::Running>) {
         let this = running.project();
-        if let Some(ticket) = this.ticket.take()
-            && let Some(core) = this.picked.as_ref().and_then(|p| self.breakers.core(p))
-        {
+        if let Some((core, ticket)) = self.held(this.picked.as_ref(), this.ticket) {
             self.abandon_ticket(core, ticket, *this.started);
         }
     }

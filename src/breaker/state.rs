@@ -5,9 +5,12 @@
 
 use std::time::Duration;
 
+use super::open_time::open_time;
 use super::ramp::Ramp;
 use super::rules::Recovery;
+use super::ticket::{Admission, Heard, Ticket, TicketKind, Transition};
 use crate::name::Name;
+use crate::span::nanos;
 
 /// Where a breaker stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -26,68 +29,6 @@ pub enum BreakerState {
     ForcedOpen,
     /// Switched off by hand: calls pass and are counted, and nothing opens it.
     Disabled,
-}
-
-/// Proof of admission, to be handed back with the outcome exactly once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ticket {
-    /// The period in which it was given. An outcome from another one changes
-    /// nothing.
-    pub(crate) generation: u32,
-    pub(crate) kind: TicketKind,
-    /// Whether it holds a place under the concurrency limit.
-    pub(crate) placed: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TicketKind {
-    /// Of a closed or disabled breaker: the window counts it.
-    Counted,
-    /// It holds one of the half-open period's slots.
-    Probe,
-    /// It is part of a recovery's share.
-    Share,
-}
-
-/// What an attempt came to that a machine wants to hear of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Heard {
-    Success,
-    /// With the longest wait that the dependency asked for.
-    Failure(Option<Duration>),
-    /// An answer that says nothing about health.
-    Neutral,
-    /// No answer was waited for.
-    Dropped,
-}
-
-/// A change of state, each told exactly once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Transition {
-    Opened { open_for: Duration },
-    HalfOpened,
-    Recovering { ramp: Duration },
-    Closed,
-    ForcedOpen { reason: Name },
-    Disabled,
-}
-
-/// What the machine says to a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Admission {
-    Admitted(Ticket),
-    /// Refused until at least this time.
-    Open {
-        until: u64,
-    },
-    /// Probes are out; at this time their lease is over.
-    ProbesOut {
-        lease_over: u64,
-    },
-    /// The recovery's share is used up for the moment.
-    OverShare,
-    /// Opened by hand.
-    Forced(Name),
 }
 
 /// Neutral answers in a row after which a half-open breaker moves on: a
@@ -457,35 +398,6 @@ impl Machine {
         self.state = State::Closed { since: now };
         Transition::Closed
     }
-}
-
-/// `open_time × growth^failed`, capped; then jittered, upward only; and no
-/// shorter than what the dependency asked for.
-fn open_time(failed: u32, hint: Option<Duration>, draw: f64, settings: &Recovery) -> Duration {
-    let cap = settings.max_open_time;
-    if failed == 0 {
-        return jittered(settings.open_time, hint, draw, settings);
-    }
-    let exponent = i32::try_from(failed).unwrap_or(i32::MAX);
-    let grown = settings.open_time.as_secs_f64() * settings.growth.powi(exponent);
-    let grown = if grown < cap.as_secs_f64() {
-        Duration::try_from_secs_f64(grown).unwrap_or(cap)
-    } else {
-        cap
-    };
-    jittered(grown, hint, draw, settings)
-}
-
-fn jittered(grown: Duration, hint: Option<Duration>, draw: f64, settings: &Recovery) -> Duration {
-    let extra = grown.as_secs_f64() * settings.open_jitter * draw;
-    let jitter = Duration::try_from_secs_f64(extra).unwrap_or(Duration::ZERO);
-    let asked = hint.map_or(Duration::ZERO, |hint| hint.min(settings.max_hint_open));
-    grown.saturating_add(jitter).max(asked)
-}
-
-/// Saturates after five hundred years.
-pub(crate) fn nanos(duration: Duration) -> u64 {
-    u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

@@ -178,29 +178,24 @@ fn warnings(
                 .to_owned(),
         );
     }
-    if let Some(deadline) = description.deadline
-        && settings.max_attempts > 1
-        && settings.min_useful_time >= deadline
-    {
+    let leaves_no_room =
+        |deadline: &Duration| settings.max_attempts > 1 && settings.min_useful_time >= *deadline;
+    if let Some(deadline) = description.deadline.filter(leaves_no_room) {
         warnings.push(format!(
             "the minimum useful time of {:?} leaves no room for a retry within {deadline:?}",
             settings.min_useful_time
         ));
     }
-    if let Some(rules) = &description.breaker
-        && let WindowKind::Time(window) = rules.window
-        && (rules.rate.is_some() || rules.last_failed.is_some())
-        && window < longest_waits(settings).saturating_mul(2)
-    {
+    let waits = longest_waits(settings);
+    let window = description.breaker.as_ref().and_then(time_window);
+    if let Some(window) = window.filter(|window| *window < waits.saturating_mul(2)) {
         warnings.push(format!(
-            "the breaker's window of {window:?} is shorter than twice the {:?} over which one \
-             call spreads its retries: it judges the bad luck of a few calls",
-            longest_waits(settings)
+            "the breaker's window of {window:?} is shorter than twice the {waits:?} over which \
+             one call spreads its retries: it judges the bad luck of a few calls"
         ));
     }
-    if let Some(failures) = description.failures_to_open()
-        && failures <= settings.max_attempts
-    {
+    let failures = description.failures_to_open();
+    if let Some(failures) = failures.filter(|failures| *failures <= settings.max_attempts) {
         warnings.push(format!(
             "{failures} failures open the breaker and one call may make {} attempts: a single \
              request that always fails closes the door for everybody",
@@ -214,6 +209,15 @@ fn warnings(
         ));
     }
     warnings
+}
+
+/// The length of the window, if it is one of time and a rule uses it.
+fn time_window(rules: &Rules) -> Option<Duration> {
+    let is_used = rules.rate.is_some() || rules.last_failed.is_some() || rules.slow.is_some();
+    match rules.window {
+        WindowKind::Time(length) if is_used => Some(length),
+        _ => None,
+    }
 }
 
 impl fmt::Display for Description {

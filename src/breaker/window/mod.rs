@@ -97,9 +97,8 @@ impl Meter {
         if let (Some(rate), None) = (rules.failure_rate(), &self.failures) {
             return refuse("breaker.failure_rate", rate.to_string());
         }
-        if let Some(last) = rules.last_failed
-            && (self.failures.is_none() || self.run.is_none())
-        {
+        let keeps_last = self.failures.is_some() && self.run.is_some();
+        if let (Some(last), false) = (rules.last_failed, keeps_last) {
             return refuse("breaker.last_failed", last.to_string());
         }
         if let (Some(slow), None) = (rules.slow, &self.slow) {

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::super::rules::{PARTS, Rules};
-use super::super::state::nanos;
 use super::Counts;
+use crate::span::nanos;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Numbers that can be changed while calls are counted. Zero stands for a rule

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::super::state::nanos;
 use super::Counts;
+use crate::span::nanos;
 use crate::sync::{AtomicU64, Ordering};
 
 const SLOTS: u64 = 10;
