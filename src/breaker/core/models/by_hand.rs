@@ -8,8 +8,8 @@ fn three_hands_make_three_changes_and_the_last_is_the_one_that_is_watched() {
         let watch = core.watch();
         together(
             core,
-            |core| core.force_open(Name::new("maintenance".into())),
-            Core::disable,
+            |core| core.force_open(Name::new("maintenance".into()), at(core, 0)),
+            |core| core.disable(at(core, 0)),
             |core| core.reset(at(core, 0)),
         );
         assert_eq!(core.lock().generation(), 3);
@@ -24,7 +24,7 @@ fn what_is_forced_open_stays_so_whatever_comes_in() {
         let ticket = admit(core, 0).unwrap();
         let ((), (), third) = together(
             core,
-            |core| core.force_open(Name::new("maintenance".into())),
+            |core| core.force_open(Name::new("maintenance".into()), at(core, 0)),
             move |core| fail(core, ticket, 0),
             |core| admit(core, 0),
         );
