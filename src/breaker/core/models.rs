@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use self::told::Told;
 use super::*;
+use crate::Verdict;
 use crate::sync::model::{check, together};
 
 /// When an open breaker is due, in seconds.
