@@ -42,6 +42,9 @@ pub struct Core {
     door: AtomicU64,
     /// Until when a shut door stays shut.
     shut_until: AtomicU64,
+    /// The first open time: what those are told to wait who come while probes
+    /// are out. Relaxed, as nothing else depends on it.
+    open_nanos: AtomicU64,
     meter: Meter,
     in_flight: InFlight,
     /// When the last failure was heard, plus one; zero for never.
@@ -59,6 +62,7 @@ impl Core {
             base: Instant::now(),
             door: AtomicU64::new(door_word(0, CLOSED)),
             shut_until: AtomicU64::new(0),
+            open_nanos: AtomicU64::new(nanos(rules.recovery.open_time)),
             meter: Meter::new(&rules),
             in_flight: InFlight::new(rules.concurrency_limit),
             last_failure: AtomicU64::new(0),
@@ -95,6 +99,8 @@ impl Core {
         self.in_flight.set_limit(rules.concurrency_limit);
         let mut machine = self.lock();
         machine.reconfigure(rules.recovery);
+        let open_time = nanos(rules.recovery.open_time);
+        self.open_nanos.store(open_time, Ordering::Relaxed);
         self.publish(&machine);
         *kept = rules;
         Ok(())
@@ -235,7 +241,7 @@ impl Core {
             Admission::Admitted(ticket) => return Ok(ticket),
             Admission::Open { until } => (RefusalReason::Open, Some(until.saturating_sub(now))),
             Admission::ProbesOut { lease_over } => {
-                let open_time = nanos(self.lock().settings().open_time);
+                let open_time = self.open_nanos.load(Ordering::Relaxed);
                 let wait = open_time.min(lease_over.saturating_sub(now));
                 (RefusalReason::HalfOpen, Some(wait))
             }
