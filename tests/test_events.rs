@@ -214,6 +214,16 @@ async fn a_refusal_is_a_debug_event() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_deadline_that_passes_is_a_debug_event() {
+    let (log, _guard) = Log::start();
+    let policy = named("inventory").deadline(secs(5.0)).build().unwrap();
+    let client = stack(&policy, &Inner::always(Step::Hang));
+    assert!(send(&client, "x").await.is_err());
+    assert_one(&log.take(Level::DEBUG), &["inventory", "out of time"]);
+    assert_eq!(log.loud(), 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_plain_success_is_no_event_at_all() {
     let (log, _guard) = Log::start();
     let client = stack(&with_breaker(), &Inner::always(Step::Ok));

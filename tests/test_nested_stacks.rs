@@ -108,6 +108,26 @@ async fn a_stack_below_with_one_attempt_owns_no_retries() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_failing_answer_of_one_attempt_below_is_tried_again_above() {
+    // Both layers judge every answer to be a failure; the inner owns no
+    // retries, so that its answer carries no mark.
+    let judge = || classify_fn(|_: Result<&&str, _>| Verdict::transient());
+    let sent = AtomicUsize::new(0);
+    let below = ServiceBuilder::new()
+        .resilience(named("inner").classify(judge()).build().unwrap())
+        .service(service_fn(|_: &'static str| {
+            sent.fetch_add(1, Ordering::Relaxed);
+            async { Ok::<_, Error>("503") }
+        }));
+    let above = named("outer").max_attempts(4).classify(judge());
+    let outer = ServiceBuilder::new()
+        .resilience(above.build().unwrap())
+        .service(below);
+    assert_eq!(outer.oneshot("x").await.unwrap(), "503");
+    assert_eq!(sent.load(Ordering::Relaxed), 4);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_refusal_below_is_final_above_and_no_evidence_of_health() {
     let inner = Inner::always(Step::Err);
     let breaker = plain(BreakerConfig::consecutive(1));
