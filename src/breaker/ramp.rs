@@ -153,6 +153,25 @@ mod tests {
     }
 
     #[test]
+    fn failures_of_one_sample_are_not_held_against_the_next_but_a_run_goes_on() {
+        let settings = settings();
+        let mut ramp = Ramp::new(0, &settings);
+        let mut hear = |failed: &[bool]| -> Vec<bool> {
+            let heard = failed.iter();
+            heard.map(|f| ramp.sample_fails(*f, &settings)).collect()
+        };
+        // Nine failures of twenty, never two in a row, and nine more.
+        let nine: Vec<bool> = (0..20).map(|call| call % 2 == 0 && call < 18).collect();
+        assert!(!hear(&nine).contains(&true));
+        assert!(!hear(&nine).contains(&true));
+        // A run of five across the border of two samples.
+        let mut end = vec![false; 17];
+        end.extend([true; 3]);
+        assert!(!hear(&end).contains(&true));
+        assert_eq!(hear(&[true, true]), [false, true]);
+    }
+
+    #[test]
     fn a_ramp_of_any_length_ends() {
         for length in [Duration::from_nanos(1), Duration::MAX] {
             let settings = Recovery {
