@@ -42,6 +42,7 @@ pub mod deadline;
 mod error;
 pub mod fallback;
 pub mod guide;
+mod limit;
 mod name;
 mod policy;
 mod refusal;

@@ -9,6 +9,7 @@ use pin_project_lite::pin_project;
 use tokio::time::Instant;
 use tower::{BoxError, Service};
 
+use crate::limit::lesser;
 use crate::stage::{Limits, Renew};
 
 pin_project! {
@@ -77,10 +78,7 @@ where
     pub(super) fn until(&self, timeout: Option<Duration>, limits: Limits) -> Option<Instant> {
         let own = self.started.zip(timeout);
         let own = own.and_then(|(started, timeout)| started.checked_add(timeout));
-        match (own, limits.deadline) {
-            (Some(own), Some(deadline)) => Some(own.min(deadline)),
-            (own, deadline) => own.or(deadline),
-        }
+        lesser(own, limits.deadline)
     }
 
     /// How long the attempt has run.

@@ -12,6 +12,7 @@ use super::running::{AttemptRunning, Step};
 use crate::classify::traits::Classify;
 use crate::classify::verdict::{Again, Verdict};
 use crate::error::{Stopped, given_up_below};
+use crate::limit::lesser;
 use crate::refusal::Refusal;
 use crate::scope::ambient::Ambient;
 use crate::stage::timer::{Tick, Timer};
@@ -57,10 +58,7 @@ impl<C> AttemptStage<C> {
     /// did not answer is failing. With less, the caller was simply late; and
     /// where neither limit says what is fair, nobody can tell.
     fn cut_by_deadline(&self, ran: Duration, limits: Limits) -> Verdict {
-        let share = match (self.timeout, limits.total) {
-            (Some(timeout), Some(total)) => Some(timeout.min(total)),
-            (timeout, total) => timeout.or(total),
-        };
+        let share = lesser(self.timeout, limits.total);
         let verdict = Verdict::ambiguous().because("deadline");
         if share.is_some_and(|share| ran >= share / 2) {
             verdict

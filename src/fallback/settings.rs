@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::error::Error;
-use crate::scope::earlier;
+use crate::limit::lesser;
 
 #[derive(Clone, Debug)]
 pub(super) struct Settings<F, P> {
@@ -31,7 +31,7 @@ impl<F, P> Settings<F, P> {
             return (caller, caller);
         };
         let own = self.within.and_then(|within| now.checked_add(within));
-        let overall = own.map_or(caller, |own| earlier(caller, own));
+        let overall = lesser(caller, own);
         // A reserve larger than all there is leaves the primary nothing, which
         // is what was asked for.
         let primary = overall.map(|at| at.checked_sub(self.reserve).unwrap_or(now));

@@ -12,6 +12,7 @@ use crate::breaker::settings::Settings;
 use crate::breaker::{BreakerStage, OneBreaker};
 use crate::classify::default::DefaultClassify;
 use crate::config::ConfigError;
+use crate::limit::lesser;
 use crate::retry::backoff::Backoff;
 use crate::retry::budget::RetryBudget;
 use crate::retry::{LiveSettings, LoopShared, RetrySettings};
@@ -262,8 +263,7 @@ impl<C, B> PolicyBuilder<C, B> {
         let stage = BreakerStage {
             attempt: AttemptStage::new(self.classify, self.attempt_timeout),
             breakers,
-            abandoned_after: longest_attempt(self.attempt_timeout, self.deadline)
-                .map(|longest| longest / 2),
+            abandoned_after: lesser(self.attempt_timeout, self.deadline).map(|longest| longest / 2),
         };
         Ok(Policy {
             total: self.deadline,
@@ -287,17 +287,6 @@ fn above_zero(field: &'static str, value: Option<Duration>) -> Result<(), Config
     }
 }
 
-/// What an attempt may take, if anything bounds it.
-fn longest_attempt(
-    attempt_timeout: Option<Duration>,
-    deadline: Option<Duration>,
-) -> Option<Duration> {
-    match (attempt_timeout, deadline) {
-        (Some(timeout), Some(deadline)) => Some(timeout.min(deadline)),
-        (timeout, deadline) => timeout.or(deadline),
-    }
-}
-
 /// A probe that may still answer must not be given up for lost.
 fn check_lease(
     rules: &Rules,
@@ -305,7 +294,7 @@ fn check_lease(
     deadline: Option<Duration>,
 ) -> Result<(), ConfigError> {
     let lease = rules.recovery.probe_lease;
-    let longest = longest_attempt(attempt_timeout, deadline);
+    let longest = lesser(attempt_timeout, deadline);
     if longest.is_some_and(|longest| longest > lease) {
         let value = format!("{lease:?}");
         let problem = "is shorter than an attempt may take";

@@ -7,6 +7,7 @@ use super::Policy;
 use crate::breaker::BreakerSettings;
 use crate::breaker::config::WindowKind;
 use crate::breaker::rules::{PARTS, Rules};
+use crate::limit::lesser;
 use crate::retry::RetrySettings;
 use crate::retry::budget::{Budget, Terms};
 
@@ -108,10 +109,7 @@ pub(super) fn describe<C, B: BreakerSettings>(policy: &Policy<C, B>) -> Descript
     let timeout = policy.shared.stage.attempt.timeout();
     let deadline = policy.total;
     let schedule = timeout.map(|timeout| schedule(settings, timeout));
-    let worst_case = match (deadline, schedule) {
-        (Some(deadline), Some(schedule)) => Some(deadline.min(schedule)),
-        (deadline, schedule) => deadline.or(schedule),
-    };
+    let worst_case = lesser(deadline, schedule);
     let mut description = Description {
         dependency: policy.shared.dependency,
         worst_case,

@@ -13,8 +13,8 @@ use super::shared::LoopShared;
 use crate::classify::verdict::{Again, Health, Verdict};
 use crate::deadline::instant_after;
 use crate::error::{Error, ErrorKind, Stopped};
+use crate::limit::lesser;
 use crate::scope::ambient::{Ambient, Entered, leave_report};
-use crate::scope::earlier;
 use crate::scope::report::{CallReport, ServedBy};
 use crate::sharded::Handle;
 use crate::stage::timer::{Tick, Timer};
@@ -137,9 +137,7 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
     fn enter(self: Pin<&mut Self>) {
         let this = self.project();
         let scope = Ambient::current();
-        if let Some(deadline) = scope.deadline {
-            this.limits.deadline = earlier(this.limits.deadline, deadline);
-        }
+        this.limits.deadline = lesser(this.limits.deadline, scope.deadline);
         this.frame.deadline = this.limits.deadline;
         this.frame.no_retries |= scope.no_retries;
         this.frame.not_idempotent |= scope.not_idempotent;

@@ -11,8 +11,8 @@ use super::future::RetryFuture;
 use super::shared::LoopShared;
 use crate::deadline::{RetryLoop, Within};
 use crate::error::{Error, ErrorKind};
+use crate::limit::lesser;
 use crate::scope::ambient::Ambient;
-use crate::scope::earlier;
 use crate::sharded::Sharded;
 use crate::stage::{InnerService, Limits, Stage};
 
@@ -90,7 +90,7 @@ where
         Ambient::mark_given_up(false);
     }
     let own = total.and_then(|total| started.checked_add(total));
-    let deadline = own.map_or(frame.deadline, |own| earlier(frame.deadline, own));
+    let deadline = lesser(frame.deadline, own);
     if deadline.is_some_and(|deadline| deadline <= started) {
         let error = Error::new(ErrorKind::DeadlineExceeded, shared.dependency);
         return RetryFuture::ended(error);

@@ -9,6 +9,7 @@ use std::cell::Cell;
 use tokio::time::Instant;
 
 use super::report::CallReport;
+use crate::limit::lesser;
 
 /// What is in scope.
 #[derive(Clone, Copy, Debug)]
@@ -46,10 +47,7 @@ impl Ambient {
     /// holds, and reports go to whoever waits there.
     pub(crate) fn within(self, outer: Self) -> Self {
         Self {
-            deadline: match (self.deadline, outer.deadline) {
-                (Some(own), Some(outer)) => Some(own.min(outer)),
-                (own, outer) => own.or(outer),
-            },
+            deadline: lesser(self.deadline, outer.deadline),
             no_retries: self.no_retries || outer.no_retries,
             not_idempotent: self.not_idempotent || outer.not_idempotent,
             report_wanted: outer.report_wanted,

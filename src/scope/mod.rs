@@ -15,6 +15,7 @@ use std::task::{Context, Poll};
 use pin_project_lite::pin_project;
 
 use crate::deadline::Deadline;
+use crate::limit::lesser;
 use ambient::{Ambient, Entered};
 
 /// Everything ambient, as a value.
@@ -63,7 +64,7 @@ impl Scope {
     /// Bounds everything inside; a longer deadline than the one in scope
     /// changes nothing.
     pub fn with_deadline(mut self, deadline: Deadline) -> Self {
-        self.ambient.deadline = earlier(self.ambient.deadline, deadline.instant());
+        self.ambient.deadline = lesser(self.ambient.deadline, Some(deadline.instant()));
         self
     }
 
@@ -105,14 +106,6 @@ impl Scope {
             ambient: self.ambient,
         }
     }
-}
-
-/// The earlier of an optional and a further instant.
-pub(crate) fn earlier(
-    known: Option<tokio::time::Instant>,
-    other: tokio::time::Instant,
-) -> Option<tokio::time::Instant> {
-    Some(known.map_or(other, |known| known.min(other)))
 }
 
 pin_project! {
