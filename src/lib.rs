@@ -42,6 +42,8 @@ pub mod deadline;
 mod error;
 pub mod fallback;
 pub mod guide;
+#[cfg(feature = "http")]
+pub mod http;
 mod limit;
 mod name;
 mod policy;

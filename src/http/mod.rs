@@ -1,0 +1,4 @@
+//! HTTP: what answers and errors mean, and what headers say.
+//!
+//! Feature `http`. The types are those of the `http` and `http-body` crates, so
+//! that it fits every client and server built on them.
