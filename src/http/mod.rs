@@ -2,3 +2,8 @@
 //!
 //! Feature `http`. The types are those of the `http` and `http-body` crates, so
 //! that it fits every client and server built on them.
+
+mod hint;
+mod number;
+
+pub use hint::Hints;
