@@ -2,3 +2,7 @@
 //!
 //! Feature `http`. The types are those of the `http` and `http-body` crates, so
 //! that it fits every client and server built on them.
+
+mod body;
+
+pub use body::{CopyBody, ReplayBody, ReplayError, ReplayLayer, ReplayService};
