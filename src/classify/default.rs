@@ -130,6 +130,10 @@ where
         self.inner.copy(request)
     }
 
+    fn is_intact(&self, copy: &Req) -> bool {
+        self.inner.is_intact(copy)
+    }
+
     fn idempotent(&self, memo: &Self::Memo) -> bool {
         memo.1
     }
@@ -247,5 +251,30 @@ mod tests {
     #[test]
     fn a_timeout_of_towers_got_no_answer() {
         assert!(!judge_error(&io::Error::other(Elapsed::new())).answered());
+    }
+    struct Spoilt;
+
+    impl Replay<u8> for Spoilt {
+        type Memo = ();
+        fn memo(&self, _: &u8) {}
+        fn copy(&self, request: &u8) -> Option<u8> {
+            Some(*request)
+        }
+        fn is_intact(&self, copy: &u8) -> bool {
+            *copy > 0
+        }
+        fn idempotent(&self, (): &()) -> bool {
+            false
+        }
+    }
+
+    #[test]
+    fn another_word_on_repeating_leaves_the_word_on_copies() {
+        let classify = IdempotentIf {
+            inner: Spoilt,
+            repeatable: |_: &u8| true,
+        };
+        assert!(!classify.is_intact(&0));
+        assert!(classify.is_intact(&1));
     }
 }

@@ -208,9 +208,7 @@ impl<B: CopyBody, R> Classify<Request<B>, Response<R>> for HttpClassifier {
         result: Result<&Response<R>, &(dyn StdError + Send + Sync + 'static)>,
     ) -> Verdict {
         match result {
-            Ok(answer) => {
-                self.judge_answer(answer.status(), answer.headers(), answer.extensions())
-            }
+            Ok(answer) => self.judge_answer(answer.status(), answer.headers(), answer.extensions()),
             Err(error) => judge_error(error),
         }
     }

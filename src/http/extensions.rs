@@ -87,11 +87,9 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let wished = request.extensions().get::<Scope>().copied();
-        let scope = wished.unwrap_or_else(Scope::none);
-        // The call is made within as well: a stack reads its scope there.
-        let call = scope.enter(|| self.inner.call(request));
+        let call = CallReport::capture(self.inner.call(request));
         WithExtensionsFuture {
-            inner: scope.wrap(CallReport::capture(call)),
+            inner: wished.unwrap_or(Scope::NONE).wrap(call),
         }
     }
 }

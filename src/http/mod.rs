@@ -3,7 +3,9 @@
 //! Feature `http`. The types are those of the `http` and `http-body` crates, so
 //! that it fits every client and server built on them.
 
+mod body;
 mod classify;
+mod extensions;
 mod fault;
 mod head;
 mod hint;
@@ -11,9 +13,13 @@ mod idempotency;
 mod number;
 mod seal;
 mod status;
+mod watch;
 
+pub use body::{CopyBody, ReplayBody, ReplayError, ReplayLayer, ReplayService};
 pub use classify::{HttpClassifier, HttpMemo};
+pub use extensions::{ExtensionsLayer, WithExtensions, WithExtensionsFuture};
 pub use fault::judge_error;
 pub use head::AnswerHead;
 pub use hint::Hints;
 pub use seal::Sealed;
+pub use watch::{BodyCut, WatchBody, WatchBodyFuture, WatchBodyLayer, WatchedBody};

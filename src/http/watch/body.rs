@@ -107,7 +107,9 @@ impl<B: Body> WatchedBody<B> {
     /// When the wait that is under way ends, and with what.
     fn limit(&self, waits_since: Instant) -> Option<(Instant, BodyCut)> {
         let stall = if self.has_begun {
-            self.settings.idle.map(|longest| (longest, BodyCut::Idle(longest)))
+            self.settings
+                .idle
+                .map(|longest| (longest, BodyCut::Idle(longest)))
         } else {
             let longest = self.settings.first_byte.or(self.settings.idle);
             longest.map(|longest| (longest, BodyCut::FirstByte(longest)))
