@@ -2,3 +2,15 @@
 //!
 //! Feature `http`. The types are those of the `http` and `http-body` crates, so
 //! that it fits every client and server built on them.
+
+mod answer;
+pub(crate) mod carried;
+mod problem;
+mod shed;
+pub(crate) mod told;
+
+pub use answer::{
+    AnswerErrors, AnswerErrorsFuture, AnswerErrorsLayer, BodyFn, FromBytes, MakeBody,
+};
+pub use problem::Problem;
+pub use shed::{Shed, ShedFuture, ShedLayer};
