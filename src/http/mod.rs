@@ -5,6 +5,8 @@
 
 mod answer;
 pub(crate) mod carried;
+mod hint;
+mod number;
 mod problem;
 mod shed;
 pub(crate) mod told;
@@ -12,5 +14,6 @@ pub(crate) mod told;
 pub use answer::{
     AnswerErrors, AnswerErrorsFuture, AnswerErrorsLayer, BodyFn, FromBytes, MakeBody,
 };
+pub use hint::Hints;
 pub use problem::Problem;
 pub use shed::{Shed, ShedFuture, ShedLayer};
