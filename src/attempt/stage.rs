@@ -90,6 +90,10 @@ where
         Ok(())
     }
 
+    fn lends_permits(&self) -> bool {
+        false
+    }
+
     fn prepare(&self, service: S) -> Self::Running {
         AttemptRunning::new(service)
     }
@@ -151,6 +155,10 @@ where
 
     fn copy(&self, request: &Req) -> Option<Req> {
         self.classify.copy(request)
+    }
+
+    fn is_intact(&self, copy: &Req) -> bool {
+        self.classify.is_intact(copy)
     }
 
     fn idempotent(&self, running: &Self::Running) -> bool {

@@ -51,10 +51,7 @@ impl DefaultClassify {
     /// unknown whether the work was done.
     #[must_use]
     pub const fn idempotent_if<F>(self, repeatable: F) -> IdempotentIf<Self, F> {
-        IdempotentIf {
-            inner: self,
-            repeatable,
-        }
+        IdempotentIf::new(self, repeatable)
     }
 }
 
@@ -86,17 +83,21 @@ impl<Req: Clone, Res> Classify<Req, Res> for DefaultClassify {
 }
 
 fn judge_error(error: &(dyn StdError + 'static)) -> Verdict {
-    for cause in chain(error) {
-        if cause.is::<Overloaded>() {
-            return Verdict::throttled(None)
-                .because("shed by a local limit")
-                .not_asked();
-        }
-        if cause.is::<Elapsed>() || cause.is::<tokio::time::error::Elapsed>() {
-            return Verdict::ambiguous().because("timed out below");
-        }
+    chain(error)
+        .find_map(judge_cause)
+        .unwrap_or_else(Verdict::transient)
+}
+
+/// What tower's and tokio's own errors say, whatever the protocol.
+pub(crate) fn judge_cause(cause: &(dyn StdError + 'static)) -> Option<Verdict> {
+    if cause.is::<Overloaded>() {
+        let verdict = Verdict::throttled(None).because("shed by a local limit");
+        return Some(verdict.not_asked());
     }
-    Verdict::transient()
+    if cause.is::<Elapsed>() || cause.is::<tokio::time::error::Elapsed>() {
+        return Some(Verdict::ambiguous().because("timed out below"));
+    }
+    None
 }
 
 /// A classifier with its own answer to "may this be sent twice".
@@ -106,6 +107,12 @@ fn judge_error(error: &(dyn StdError + 'static)) -> Verdict {
 pub struct IdempotentIf<C, F> {
     inner: C,
     repeatable: F,
+}
+
+impl<C, F> IdempotentIf<C, F> {
+    pub(crate) const fn new(inner: C, repeatable: F) -> Self {
+        Self { inner, repeatable }
+    }
 }
 
 impl<Req, C, F> Replay<Req> for IdempotentIf<C, F>
@@ -121,6 +128,10 @@ where
 
     fn copy(&self, request: &Req) -> Option<Req> {
         self.inner.copy(request)
+    }
+
+    fn is_intact(&self, copy: &Req) -> bool {
+        self.inner.is_intact(copy)
     }
 
     fn idempotent(&self, memo: &Self::Memo) -> bool {
@@ -181,10 +192,7 @@ impl<F> ClassifyFn<F> {
     /// Lets `repeatable` say which requests may be sent again when it is
     /// unknown whether the work was done.
     pub const fn idempotent_if<G>(self, repeatable: G) -> IdempotentIf<Self, G> {
-        IdempotentIf {
-            inner: self,
-            repeatable,
-        }
+        IdempotentIf::new(self, repeatable)
     }
 }
 
@@ -243,5 +251,30 @@ mod tests {
     #[test]
     fn a_timeout_of_towers_got_no_answer() {
         assert!(!judge_error(&io::Error::other(Elapsed::new())).answered());
+    }
+    struct Spoilt;
+
+    impl Replay<u8> for Spoilt {
+        type Memo = ();
+        fn memo(&self, _: &u8) {}
+        fn copy(&self, request: &u8) -> Option<u8> {
+            Some(*request)
+        }
+        fn is_intact(&self, copy: &u8) -> bool {
+            *copy > 0
+        }
+        fn idempotent(&self, (): &()) -> bool {
+            false
+        }
+    }
+
+    #[test]
+    fn another_word_on_repeating_leaves_the_word_on_copies() {
+        let classify = IdempotentIf {
+            inner: Spoilt,
+            repeatable: |_: &u8| true,
+        };
+        assert!(!classify.is_intact(&0));
+        assert!(classify.is_intact(&1));
     }
 }

@@ -2,21 +2,25 @@
 
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 
+use super::seal::Sealed;
+
 /// Tells the caller of a failing answer not to try again, if a stack below has
-/// refused or given up.
+/// refused or given up: a mark in the scope said so, or the answer is that
+/// stack's and carries its seal.
 pub(super) fn stop_retries<R>(mut answer: Response<R>, given_up: bool) -> Response<R> {
-    if !given_up {
+    if !given_up && answer.extensions().get::<Sealed>().is_none() {
         return answer;
     }
-    let is_grpc = fails_in_grpc(answer.headers());
+    let in_grpc = fails_in_grpc(answer.headers());
+    let in_http = invites_a_retry(answer.status());
     let headers = answer.headers_mut();
-    if is_grpc {
+    if in_grpc {
         let never = HeaderValue::from_static("-1");
         headers.insert("grpc-retry-pushback-ms", never);
     }
-    if is_grpc || invites_a_retry(answer.status()) {
+    if in_grpc || in_http {
         let no = HeaderValue::from_static("false");
-        answer.headers_mut().insert("x-should-retry", no);
+        headers.insert("x-should-retry", no);
     }
     answer
 }
@@ -69,6 +73,16 @@ mod tests {
             let no = texts([Some("false"), Some("-1")]);
             assert_eq!(stopped(200, Some(grpc), true), no, "{grpc}");
         }
+    }
+
+    #[test]
+    fn the_seal_of_a_stack_serves_where_no_mark_is_in_scope() {
+        let mut answer = Response::new(());
+        *answer.status_mut() = StatusCode::BAD_GATEWAY;
+        let sealed = Sealed::new(crate::Stopped::AttemptsExhausted);
+        answer.extensions_mut().insert(sealed);
+        let answer = stop_retries(answer, false);
+        assert_eq!(answer.headers()["x-should-retry"], "false");
     }
 
     #[test]

@@ -51,11 +51,18 @@ pub struct Scope {
 }
 
 impl Scope {
+    /// Wishes for nothing.
+    #[cfg(feature = "http")]
+    pub(crate) const NONE: Self = Self {
+        ambient: Ambient::NONE,
+    };
+
     /// What is in scope here.
     pub fn current() -> Self {
         Self {
             ambient: Ambient {
                 given_up: false,
+                lends_permits: false,
                 ..Ambient::current()
             },
         }

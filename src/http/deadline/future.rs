@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use http::Response;
 use pin_project_lite::pin_project;
@@ -59,27 +59,24 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
         let Some(handler) = this.handler.as_mut().as_pin_mut() else {
-            return Poll::Ready(Ok(too_late(*this.protocol)));
+            return Poll::Ready(Ok(too_late(this.protocol)));
         };
         let mut frame = this.frame.within(Ambient::current());
         let entered = Entered::new(&mut frame);
         let polled = handler.poll(cx);
         drop(entered);
         this.frame.given_up = frame.given_up;
-        if let Poll::Ready(result) = polled {
-            this.handler.set(None);
-            // Those around in this task hear of it as well.
-            Ambient::mark_given_up(frame.given_up);
-            let stopped = result.map(|answer| stop_retries(answer, frame.given_up));
-            return Poll::Ready(stopped);
-        }
-        let Some(deadline) = frame.deadline else {
-            return Poll::Pending;
+        let result = match (polled, frame.deadline) {
+            (Poll::Ready(result), _) => result,
+            (Poll::Pending, None) => return Poll::Pending,
+            (Poll::Pending, Some(deadline)) => {
+                ready!(this.timer.poll_until(deadline, cx));
+                Ok(too_late(this.protocol))
+            }
         };
-        if this.timer.poll_until(deadline, cx).is_pending() {
-            return Poll::Pending;
-        }
         this.handler.set(None);
-        Poll::Ready(Ok(too_late(*this.protocol)))
+        // Those around in this task hear of it as well.
+        Ambient::mark_given_up(frame.given_up);
+        Poll::Ready(result.map(|answer| stop_retries(answer, frame.given_up)))
     }
 }

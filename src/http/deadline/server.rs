@@ -47,8 +47,10 @@ use crate::scope::ambient::Ambient;
 /// 425 and 429, and in gRPC a status other than OK in the answer's head. A
 /// `Retry-After` is left to those who know a time.
 ///
-/// The mark is found only where the stack was called in the handler's own task,
-/// and it is the last stack called that counts.
+/// It hears of a stack in the handler's own task by the mark in the scope, where
+/// the last stack called counts, and of any stack whose own answer is passed on
+/// by that answer's [`Sealed`](crate::http::Sealed). An error that became a
+/// [`Problem`](crate::http::Problem) says so by itself.
 ///
 /// # Errors
 ///
