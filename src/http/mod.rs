@@ -7,6 +7,7 @@ mod answer;
 mod body;
 pub(crate) mod carried;
 mod classify;
+mod deadline;
 mod extensions;
 mod fault;
 mod head;
@@ -20,6 +21,7 @@ mod reqwest;
 mod seal;
 mod shed;
 mod status;
+mod stop;
 pub(crate) mod told;
 mod watch;
 
@@ -28,6 +30,10 @@ pub use answer::{
 };
 pub use body::{CopyBody, ReplayBody, ReplayError, ReplayLayer, ReplayService};
 pub use classify::{HttpClassifier, HttpMemo};
+pub use deadline::{
+    DeadlineHeader, InboundDeadlineFuture, InboundDeadlineLayer, InboundDeadlineService,
+    OutboundDeadlineFuture, OutboundDeadlineLayer, OutboundDeadlineService,
+};
 pub use extensions::{ExtensionsLayer, WithExtensions, WithExtensionsFuture};
 pub use fault::judge_error;
 pub use head::AnswerHead;
