@@ -5,12 +5,19 @@
     reason = "a test that unwraps in vain should fail"
 )]
 
+mod support;
+
+use std::future::{Ready, ready};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::time::Duration;
 
 use steadfast::classify::classify_fn;
-use steadfast::{Backoff, Policy, ServiceBuilderExt, Stopped, Verdict};
+use steadfast::{
+    Backoff, CallReport, Classify, Error, ErrorKind, Policy, Replay, ServiceBuilderExt, Stopped,
+    Verdict, fallback,
+};
+use support::{Clock, Fault, Source, Text, bare, bk, fault, secs};
 use tokio::time::Instant;
 use tower::{BoxError, ServiceBuilder, ServiceExt, service_fn};
 
@@ -75,5 +82,159 @@ async fn a_hint_of_just_the_largest_honoured_is_waited_for_and_one_above_is_not(
         let honoured = stopped == Stopped::AttemptsExhausted;
         assert_eq!(waited >= largest, honoured, "{waited:?}");
         assert_eq!(error.retry_after(), Some(hint));
+    }
+}
+
+// ---- copies that an attempt spoils ----------------------------------------------
+
+/// A request whose copies are spoilt when `spoilt` says so.
+struct Spoilable {
+    spoilt: Arc<AtomicBool>,
+}
+
+#[derive(Clone, Copy)]
+struct Watchful;
+
+impl Replay<Spoilable> for Watchful {
+    type Memo = ();
+    fn memo(&self, _: &Spoilable) {}
+    fn copy(&self, request: &Spoilable) -> Option<Spoilable> {
+        let spoilt = Arc::clone(&request.spoilt);
+        Some(Spoilable { spoilt })
+    }
+    fn is_intact(&self, copy: &Spoilable) -> bool {
+        !copy.spoilt.load(Ordering::Relaxed)
+    }
+    fn idempotent(&self, (): &()) -> bool {
+        true
+    }
+}
+
+impl Classify<Spoilable, Text> for Watchful {
+    fn classify(&self, (): &(), result: Result<&Text, &Source>) -> Verdict {
+        match result {
+            Ok(&"ok") => Verdict::success(),
+            _ => Verdict::transient(),
+        }
+    }
+}
+
+/// What was sent, by a service that fails and spoils the copies `after` so
+/// long; `None` for never.
+#[derive(Clone)]
+struct Spoils {
+    answer: Result<Text, Fault>,
+    after: Option<f64>,
+    calls: Arc<AtomicU32>,
+}
+
+impl Spoils {
+    fn new(answer: Result<Text, Fault>, after: Option<f64>) -> Self {
+        let calls = Arc::default();
+        Self {
+            answer,
+            after,
+            calls,
+        }
+    }
+
+    fn send(&self, request: Spoilable) -> Ready<Result<Text, Fault>> {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        let after = self.after;
+        tokio::spawn(async move {
+            if let Some(after) = after {
+                tokio::time::sleep(secs(after)).await;
+                request.spoilt.store(true, Ordering::Relaxed);
+            }
+        });
+        ready(self.answer)
+    }
+}
+
+/// Sends one request through a stack of three attempts with 1 s between them.
+async fn through_the_loop<C>(
+    spoils: &Spoils,
+    classify: C,
+    spoilt: bool,
+) -> (Result<Text, Error>, Option<CallReport>)
+where
+    C: Classify<Spoilable, Text> + Send + Sync + 'static,
+    C::Memo: Send,
+{
+    let policy = bare()
+        .max_attempts(3)
+        .backoff(Backoff::fixed(secs(1.0)))
+        .breaker(bk())
+        .classify(classify)
+        .build()
+        .unwrap();
+    let (service, spoilt) = (spoils.clone(), Arc::new(AtomicBool::new(spoilt)));
+    let client = ServiceBuilder::new()
+        .resilience(policy)
+        .service(service_fn(move |request| service.send(request)));
+    CallReport::capture(client.oneshot(Spoilable { spoilt })).await
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_copy_that_the_attempt_has_spoilt_is_not_sent_and_the_answer_stands() {
+    let t = Clock::start();
+    let spoils = Spoils::new(Ok("503"), None);
+    let (answer, report) = through_the_loop(&spoils, Watchful, true).await;
+    assert_eq!(answer.unwrap(), "503");
+    let stopped = report.unwrap().stopped();
+    assert_eq!(stopped, Some(Stopped::NotReplayable));
+    assert_eq!(spoils.calls.load(Ordering::Relaxed), 1);
+    t.assert_now(0.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_copy_that_is_spoilt_during_the_backoff_is_not_sent() {
+    let t = Clock::start();
+    let spoils = Spoils::new(Err(Fault("reset")), Some(0.5));
+    let (answer, _) = through_the_loop(&spoils, Watchful, false).await;
+    let error = answer.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Failed);
+    assert_eq!(error.stopped(), Some(Stopped::NotReplayable));
+    assert_eq!(fault(&error), Some(Fault("reset")));
+    assert_eq!(
+        (error.attempts(), spoils.calls.load(Ordering::Relaxed)),
+        (1, 1)
+    );
+    t.assert_now(1.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn copies_that_stay_intact_are_sent_as_often_as_attempts_allow() {
+    let spoils = Spoils::new(Err(Fault("reset")), None);
+    let (answer, _) = through_the_loop(&spoils, Watchful, false).await;
+    assert_eq!(
+        answer.unwrap_err().stopped(),
+        Some(Stopped::AttemptsExhausted)
+    );
+    assert_eq!(spoils.calls.load(Ordering::Relaxed), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_fallback_is_not_asked_with_a_copy_that_the_primary_has_spoilt() {
+    for spoilt in [false, true] {
+        let secondary = Spoils::new(Ok("secondary"), None);
+        let asked = secondary.clone();
+        let client = ServiceBuilder::new()
+            .fallback(
+                fallback::service(service_fn(move |request| asked.send(request)))
+                    .replay(Watchful)
+                    .or(fallback::value("a value")),
+            )
+            .resilience(bare().classify(Watchful).build().unwrap())
+            .service(service_fn(move |request: Spoilable| {
+                request.spoilt.store(spoilt, Ordering::Relaxed);
+                ready(Err::<Text, _>(Fault("down")))
+            }));
+        let request = Spoilable {
+            spoilt: Arc::default(),
+        };
+        let answer = client.oneshot(request).await.unwrap();
+        assert_eq!(answer, if spoilt { "a value" } else { "secondary" });
+        assert_eq!(secondary.calls.load(Ordering::Relaxed), u32::from(!spoilt));
     }
 }

@@ -157,6 +157,10 @@ where
         self.classify.copy(request)
     }
 
+    fn is_intact(&self, copy: &Req) -> bool {
+        self.classify.is_intact(copy)
+    }
+
     fn idempotent(&self, running: &Self::Running) -> bool {
         running
             .memo()

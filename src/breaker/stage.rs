@@ -226,6 +226,10 @@ where
         self.attempt.copy(request)
     }
 
+    fn is_intact(&self, copy: &Req) -> bool {
+        self.attempt.is_intact(copy)
+    }
+
     fn idempotent(&self, running: &Self::Running) -> bool {
         self.attempt.idempotent(&running.attempt)
     }

@@ -51,10 +51,7 @@ impl DefaultClassify {
     /// unknown whether the work was done.
     #[must_use]
     pub const fn idempotent_if<F>(self, repeatable: F) -> IdempotentIf<Self, F> {
-        IdempotentIf {
-            inner: self,
-            repeatable,
-        }
+        IdempotentIf::new(self, repeatable)
     }
 }
 
@@ -112,6 +109,12 @@ pub struct IdempotentIf<C, F> {
     repeatable: F,
 }
 
+impl<C, F> IdempotentIf<C, F> {
+    pub(crate) const fn new(inner: C, repeatable: F) -> Self {
+        Self { inner, repeatable }
+    }
+}
+
 impl<Req, C, F> Replay<Req> for IdempotentIf<C, F>
 where
     C: Replay<Req>,
@@ -125,6 +128,10 @@ where
 
     fn copy(&self, request: &Req) -> Option<Req> {
         self.inner.copy(request)
+    }
+
+    fn is_intact(&self, copy: &Req) -> bool {
+        self.inner.is_intact(copy)
     }
 
     fn idempotent(&self, memo: &Self::Memo) -> bool {
@@ -185,10 +192,7 @@ impl<F> ClassifyFn<F> {
     /// Lets `repeatable` say which requests may be sent again when it is
     /// unknown whether the work was done.
     pub const fn idempotent_if<G>(self, repeatable: G) -> IdempotentIf<Self, G> {
-        IdempotentIf {
-            inner: self,
-            repeatable,
-        }
+        IdempotentIf::new(self, repeatable)
     }
 }
 
@@ -247,5 +251,30 @@ mod tests {
     #[test]
     fn a_timeout_of_towers_got_no_answer() {
         assert!(!judge_error(&io::Error::other(Elapsed::new())).answered());
+    }
+    struct Spoilt;
+
+    impl Replay<u8> for Spoilt {
+        type Memo = ();
+        fn memo(&self, _: &u8) {}
+        fn copy(&self, request: &u8) -> Option<u8> {
+            Some(*request)
+        }
+        fn is_intact(&self, copy: &u8) -> bool {
+            *copy > 0
+        }
+        fn idempotent(&self, (): &()) -> bool {
+            false
+        }
+    }
+
+    #[test]
+    fn another_word_on_repeating_leaves_the_word_on_copies() {
+        let classify = IdempotentIf {
+            inner: Spoilt,
+            repeatable: |_: &u8| true,
+        };
+        assert!(!classify.is_intact(&0));
+        assert!(classify.is_intact(&1));
     }
 }

@@ -38,6 +38,19 @@ pub trait Replay<Req> {
     /// the request is sent once.
     fn copy(&self, request: &Req) -> Option<Req>;
 
+    /// Whether a copy taken before an attempt can still be sent. Asked before
+    /// each further attempt, since an attempt may spoil the copies taken
+    /// before it: a streamed body that is kept while it is sent may have
+    /// outgrown its buffer.
+    ///
+    /// # Default
+    ///
+    /// `true`: most copies stand on their own.
+    fn is_intact(&self, copy: &Req) -> bool {
+        let _ = copy;
+        true
+    }
+
     /// Whether sending the request twice does no more than sending it once
     /// (RFC 9110 §9.2.2). Asked only where it is unknown whether the work was
     /// done.

@@ -18,7 +18,7 @@ pub enum Stopped {
     AttemptsExhausted,
     /// The caller asked for no retries through the [`Scope`](crate::Scope).
     RetriesDisabled,
-    /// The request cannot be copied.
+    /// The request cannot be copied, or the last attempt has spoilt its copy.
     NotReplayable,
     /// The breaker would not admit a further attempt.
     Breaker(Refusal),

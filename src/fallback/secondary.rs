@@ -18,7 +18,7 @@ use crate::error::Error;
 
 /// Sends the request to another service, which is cloned for each call that
 /// falls through. The request is copied before the primary gets it; one that
-/// cannot be copied skips this entry.
+/// cannot be copied, or whose copy the primary has spoilt, skips this entry.
 ///
 /// Skipped as well when the deadline has passed: nothing is sent for a caller
 /// that has left.
@@ -124,7 +124,8 @@ where
         if Deadline::current().is_some_and(Deadline::is_past) {
             return Err("the deadline has passed".into());
         }
-        let request = kept.and_then(|request| self.replay.copy(request));
+        let intact = kept.filter(|kept| self.replay.is_intact(kept));
+        let request = intact.and_then(|request| self.replay.copy(request));
         let request = request.ok_or("the request cannot be copied")?;
         let slot = match &self.slots {
             None => None,

@@ -4,16 +4,32 @@
 //! that it fits every client and server built on them.
 
 mod answer;
+mod body;
 pub(crate) mod carried;
+mod classify;
+mod extensions;
+mod fault;
+mod head;
 mod hint;
+mod idempotency;
 mod number;
 mod problem;
+mod seal;
 mod shed;
+mod status;
 pub(crate) mod told;
+mod watch;
 
 pub use answer::{
     AnswerErrors, AnswerErrorsFuture, AnswerErrorsLayer, BodyFn, FromBytes, MakeBody,
 };
+pub use body::{CopyBody, ReplayBody, ReplayError, ReplayLayer, ReplayService};
+pub use classify::{HttpClassifier, HttpMemo};
+pub use extensions::{ExtensionsLayer, WithExtensions, WithExtensionsFuture};
+pub use fault::judge_error;
+pub use head::AnswerHead;
 pub use hint::Hints;
 pub use problem::Problem;
+pub use seal::Sealed;
 pub use shed::{Shed, ShedFuture, ShedLayer};
+pub use watch::{BodyCut, WatchBody, WatchBodyFuture, WatchBodyLayer, WatchedBody};

@@ -147,7 +147,8 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
         *this.phase = Phase::Waiting(None);
     }
 
-    /// Begins an attempt, unless the deadline or the breaker is against it.
+    /// Begins an attempt, unless the deadline, the copy of the request or the
+    /// breaker is against it.
     fn attempt(self: Pin<&mut Self>, tick: &mut Tick) -> Result<(), Error> {
         let this = self.project();
         let now = tick.now();
@@ -158,6 +159,12 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
         let Some(request) = this.request.take() else {
             unreachable!("another attempt was decided for only with a request to send");
         };
+        // Asked again after the backoff: the body of the attempt before may
+        // live on in a connection, and go on being read.
+        if this.frame.attempt > 0 && !this.shared.stage.is_intact(&request) {
+            let error = Error::new(ErrorKind::Failed, this.shared.dependency);
+            return Err(error.stopped_by(Some(Stopped::NotReplayable)));
+        }
         let number = this.frame.attempt.saturating_add(1);
         if number < this.shared.settings.max_attempts() && !this.frame.no_retries {
             *this.request = this.shared.stage.copy(&request);
@@ -250,7 +257,7 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
             idempotent: || !frame.not_idempotent && stage.idempotent(running),
             attempts: frame.attempt,
             retries_disabled: frame.no_retries,
-            replayable: request.is_some(),
+            replayable: || request.as_ref().is_some_and(|copy| stage.is_intact(copy)),
             would_admit: || {
                 request
                     .as_ref()
@@ -349,6 +356,9 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
             }
             budget.leave();
         }
+        // Whoever keeps the ended future does not keep the copy with it: while
+        // it lives, a streamed body is buffered for it.
+        *this.request = None;
     }
 }
 

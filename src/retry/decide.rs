@@ -12,14 +12,14 @@ use crate::refusal::Refusal;
 
 /// What is known after an attempt. The closures are asked only if all that
 /// comes before them spoke for another attempt.
-pub(super) struct Situation<'a, I, A> {
+pub(super) struct Situation<'a, I, R, A> {
     pub(super) verdict: &'a Verdict,
     pub(super) idempotent: I,
     /// Attempts made so far.
     pub(super) attempts: u32,
     pub(super) retries_disabled: bool,
-    /// Whether there is a copy of the request to send.
-    pub(super) replayable: bool,
+    /// Whether there is a copy of the request that can still be sent.
+    pub(super) replayable: R,
     pub(super) would_admit: A,
     pub(super) deadline: Option<Instant>,
     pub(super) now: Instant,
@@ -34,13 +34,14 @@ pub(super) struct Next {
 
 /// Goes through the conditions in order; the first that fails is the reason.
 /// Only the last, the budget, has an effect.
-pub(super) fn next<I, A>(
+pub(super) fn next<I, R, A>(
     settings: &RetrySettings,
     budget: Option<&Budget>,
-    situation: Situation<'_, I, A>,
+    situation: Situation<'_, I, R, A>,
 ) -> Result<Next, Stopped>
 where
     I: FnOnce() -> bool,
+    R: FnOnce() -> bool,
     A: FnOnce() -> Result<(), Refusal>,
 {
     let Situation { verdict, now, .. } = situation;
@@ -56,7 +57,7 @@ where
     if situation.retries_disabled {
         return Err(Stopped::RetriesDisabled);
     }
-    if !situation.replayable {
+    if !(situation.replayable)() {
         return Err(Stopped::NotReplayable);
     }
     (situation.would_admit)().map_err(Stopped::Breaker)?;

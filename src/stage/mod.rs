@@ -187,6 +187,9 @@ pub(crate) mod stage_sealed {
         /// A copy of the request for a later attempt.
         fn copy(&self, request: &Req) -> Option<Req>;
 
+        /// Whether such a copy can still be sent.
+        fn is_intact(&self, copy: &Req) -> bool;
+
         /// Whether the request of the last attempt may be sent twice.
         fn idempotent(&self, running: &Self::Running) -> bool;
 
