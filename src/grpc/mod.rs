@@ -6,3 +6,15 @@
 //! ```text
 //! generated client  ->  StatusLayer  ->  stack (GrpcClassifier)  ->  Channel
 //! ```
+
+mod classifier;
+mod code;
+mod hints;
+mod layer;
+mod seal;
+mod status;
+
+pub use classifier::{GrpcClassifier, Idempotent, judge};
+pub use code::{judge_trailers, verdict_of};
+pub use hints::StatusHints;
+pub use layer::{StatusFuture, StatusLayer, StatusService};
