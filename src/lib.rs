@@ -59,6 +59,7 @@ pub mod telemetry;
 
 pub use breaker::config::{BreakerConfig, Window};
 pub use breaker::handle::{Breaker, Permit};
+pub use breaker::late::LatePermit;
 #[cfg(feature = "keyed")]
 pub use breaker::registry::Breakers;
 pub use breaker::snapshot::BreakerSnapshot;

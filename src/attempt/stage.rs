@@ -90,6 +90,10 @@ where
         Ok(())
     }
 
+    fn lends_permits(&self) -> bool {
+        false
+    }
+
     fn prepare(&self, service: S) -> Self::Running {
         AttemptRunning::new(service)
     }

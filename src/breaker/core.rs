@@ -35,7 +35,7 @@ use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
 /// its own. Only a door that says closed admits without the lock, and a ticket
 /// given so is void once the generation has changed.
 #[derive(Debug)]
-pub struct Core {
+pub(crate) struct Core {
     name: Name,
     base: Instant,
     /// generation (32) | door (3)

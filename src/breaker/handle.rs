@@ -118,11 +118,17 @@ impl Breaker {
     /// A refusal, which says when to come back.
     pub fn admit(&self) -> Result<Permit, Refusal> {
         let ticket = self.core.admit(Instant::now)?;
-        Ok(Permit {
+        let started = self.core.measures_time().then(Instant::now);
+        Ok(self.permit(ticket, started))
+    }
+
+    /// The permit for what was admitted with this ticket.
+    pub(super) fn permit(&self, ticket: Ticket, started: Option<Instant>) -> Permit {
+        Permit {
             breaker: self.clone(),
             ticket: Some(ticket),
-            started: self.core.measures_time().then(Instant::now),
-        })
+            started,
+        }
     }
 
     /// All of its state at this instant.

@@ -64,6 +64,7 @@ mod core;
 mod door;
 pub(crate) mod handle;
 mod in_flight;
+pub(crate) mod late;
 mod layer;
 mod news;
 mod open_time;

@@ -14,7 +14,6 @@ use papaya::{Equivalent, HashMap};
 use tokio::time::Instant;
 
 use super::config::BreakerConfig;
-use super::core::Core;
 use super::handle::Breaker;
 use super::rules::Rules;
 use super::stage::{pick, settings};
@@ -363,12 +362,16 @@ where
 {
     type Picked = Breaker;
 
+    fn is_present(&self) -> bool {
+        true
+    }
+
     fn pick(&self, request: &Req) -> Breaker {
         self.registry.get((self.key)(request))
     }
 
-    fn core<'a>(&'a self, picked: &'a Breaker) -> Option<&'a Core> {
-        Some(picked.core())
+    fn breaker<'a>(&'a self, picked: &'a Breaker) -> Option<&'a Breaker> {
+        Some(picked)
     }
 }
 

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 
 use super::core::Core;
 use super::handle::Breaker;
+use super::late::{self, Claim};
 use super::ticket::Ticket;
 use crate::classify::verdict::Verdict;
 use crate::error::Stopped;
@@ -22,16 +23,19 @@ pub trait PickBreaker<Req>: pick::Pick<Req> {}
 impl<Req, B: pick::Pick<Req>> PickBreaker<Req> for B {}
 
 pub(crate) mod pick {
-    use super::Core;
+    use super::Breaker;
 
     pub trait Pick<Req> {
         /// What a call keeps of its breaker, so that further attempts and the
         /// outcome go to the same one.
         type Picked;
 
+        /// Whether there is any breaker at all.
+        fn is_present(&self) -> bool;
+
         fn pick(&self, request: &Req) -> Self::Picked;
 
-        fn core<'a>(&'a self, picked: &'a Self::Picked) -> Option<&'a Core>;
+        fn breaker<'a>(&'a self, picked: &'a Self::Picked) -> Option<&'a Breaker>;
     }
 }
 
@@ -44,10 +48,14 @@ pub struct OneBreaker {
 impl<Req> pick::Pick<Req> for OneBreaker {
     type Picked = ();
 
+    fn is_present(&self) -> bool {
+        self.breaker.is_some()
+    }
+
     fn pick(&self, _: &Req) {}
 
-    fn core<'a>(&'a self, (): &'a ()) -> Option<&'a Core> {
-        self.breaker.as_ref().map(Breaker::core)
+    fn breaker<'a>(&'a self, (): &'a ()) -> Option<&'a Breaker> {
+        self.breaker.as_ref()
     }
 }
 
@@ -87,12 +95,12 @@ impl<T, B> BreakerStage<T, B> {
         &'a self,
         picked: Option<&'a B::Picked>,
         ticket: &mut Option<Ticket>,
-    ) -> Option<(&'a Core, Ticket)>
+    ) -> Option<(&'a Breaker, Ticket)>
     where
         B: PickBreaker<Req>,
     {
         let ticket = ticket.take()?;
-        Some((self.breakers.core(picked?)?, ticket))
+        Some((self.breakers.breaker(picked?)?, ticket))
     }
 
     /// Whoever drops a call early has changed their mind; whoever drops it
@@ -116,6 +124,8 @@ pin_project! {
         picked: Option<P>,
         ticket: Option<Ticket>,
         started: Option<Instant>,
+        // Who wants to tell of the outcome instead.
+        claim: Option<Claim>,
         #[pin]
         attempt: R,
     }
@@ -130,17 +140,21 @@ where
     type Running = BreakerRunning<T::Running, B::Picked>;
 
     fn is_shut(&self, request: &Req, now: Instant) -> Result<(), Refusal> {
-        match self.breakers.core(&self.breakers.pick(request)) {
-            Some(core) => core.is_shut(|| now),
+        match self.breakers.breaker(&self.breakers.pick(request)) {
+            Some(breaker) => breaker.core().is_shut(|| now),
             None => Ok(()),
         }
     }
 
     fn would_admit(&self, request: &Req, now: Instant) -> Result<(), Refusal> {
-        match self.breakers.core(&self.breakers.pick(request)) {
-            Some(core) => core.would_admit(|| now),
+        match self.breakers.breaker(&self.breakers.pick(request)) {
+            Some(breaker) => breaker.core().would_admit(|| now),
             None => Ok(()),
         }
+    }
+
+    fn lends_permits(&self) -> bool {
+        self.breakers.is_present()
     }
 
     fn prepare(&self, service: S) -> Self::Running {
@@ -148,6 +162,7 @@ where
             picked: None,
             ticket: None,
             started: None,
+            claim: None,
             attempt: self.attempt.prepare(service),
         }
     }
@@ -162,9 +177,10 @@ where
         let picked = this
             .picked
             .get_or_insert_with(|| self.breakers.pick(&request));
-        if let Some(core) = self.breakers.core(picked) {
-            *this.ticket = Some(core.admit(|| now)?);
+        if let Some(breaker) = self.breakers.breaker(picked) {
+            *this.ticket = Some(breaker.core().admit(|| now)?);
             *this.started = Some(now);
+            *this.claim = None;
         }
         self.attempt.start(this.attempt, request, now)
     }
@@ -181,9 +197,19 @@ where
         let polled = self
             .attempt
             .poll_attempt(this.attempt, timer, tick, limits, cx);
+        if let Some(claim) = late::left() {
+            *this.claim = Some(claim);
+        }
         if let Poll::Ready(outcome) = &polled {
-            if let Some((core, ticket)) = self.held(this.picked.as_ref(), this.ticket) {
-                core.record(ticket, &outcome.verdict, *this.started, || tick.now());
+            if let Some((breaker, ticket)) = self.held(this.picked.as_ref(), this.ticket) {
+                match this.claim.take() {
+                    Some(claim) if outcome.is_success() => {
+                        claim.hand_over(breaker, ticket, *this.started, || tick.now());
+                    }
+                    _ => breaker
+                        .core()
+                        .record(ticket, &outcome.verdict, *this.started, || tick.now()),
+                }
             }
         }
         polled
@@ -191,8 +217,8 @@ where
 
     fn abandon(&self, running: Pin<&mut Self::Running>) {
         let this = running.project();
-        if let Some((core, ticket)) = self.held(this.picked.as_ref(), this.ticket) {
-            self.abandon_ticket(core, ticket, *this.started);
+        if let Some((breaker, ticket)) = self.held(this.picked.as_ref(), this.ticket) {
+            self.abandon_ticket(breaker.core(), ticket, *this.started);
         }
     }
 

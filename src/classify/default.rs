@@ -86,17 +86,21 @@ impl<Req: Clone, Res> Classify<Req, Res> for DefaultClassify {
 }
 
 fn judge_error(error: &(dyn StdError + 'static)) -> Verdict {
-    for cause in chain(error) {
-        if cause.is::<Overloaded>() {
-            return Verdict::throttled(None)
-                .because("shed by a local limit")
-                .not_asked();
-        }
-        if cause.is::<Elapsed>() || cause.is::<tokio::time::error::Elapsed>() {
-            return Verdict::ambiguous().because("timed out below");
-        }
+    chain(error)
+        .find_map(judge_cause)
+        .unwrap_or_else(Verdict::transient)
+}
+
+/// What tower's and tokio's own errors say, whatever the protocol.
+pub(crate) fn judge_cause(cause: &(dyn StdError + 'static)) -> Option<Verdict> {
+    if cause.is::<Overloaded>() {
+        let verdict = Verdict::throttled(None).because("shed by a local limit");
+        return Some(verdict.not_asked());
     }
-    Verdict::transient()
+    if cause.is::<Elapsed>() || cause.is::<tokio::time::error::Elapsed>() {
+        return Some(Verdict::ambiguous().because("timed out below"));
+    }
+    None
 }
 
 /// A classifier with its own answer to "may this be sent twice".

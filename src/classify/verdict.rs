@@ -212,7 +212,11 @@ impl Verdict {
         self
     }
 
-    const fn hinted(mut self, hint: Option<Duration>) -> Self {
+    /// Adds how long the dependency asked us to wait. It is never undercut; a
+    /// further attempt waits at least that long, and a breaker that opens at
+    /// this verdict stays open for as long.
+    #[must_use]
+    pub const fn hinted(mut self, hint: Option<Duration>) -> Self {
         self.hint = Span::new(hint);
         self
     }

@@ -4,5 +4,8 @@
 //! that it fits every client and server built on them.
 
 mod body;
+mod hint;
+mod number;
 
 pub use body::{CopyBody, ReplayBody, ReplayError, ReplayLayer, ReplayService};
+pub use hint::Hints;

@@ -100,6 +100,7 @@ where
     }
     frame.report_wanted = false;
     frame.given_up = false;
+    frame.lends_permits = shared.stage.lends_permits();
     let limits = Limits { deadline, total };
     let running = shared.stage.prepare(service());
     RetryFuture::live(Call::new(

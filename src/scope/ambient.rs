@@ -22,6 +22,9 @@ pub(crate) struct Ambient {
     pub(crate) no_retries: bool,
     /// The caller knows that this request may not be sent twice.
     pub(crate) not_idempotent: bool,
+    /// An attempt is polled around here, in the same task, whose permit its
+    /// answer may take over.
+    pub(crate) lends_permits: bool,
     /// Somebody around waits for a [`CallReport`].
     pub(crate) report_wanted: bool,
     /// A stack below refused or gave up, and its answer may not carry a seal.
@@ -35,6 +38,7 @@ impl Ambient {
         attempt: 0,
         no_retries: false,
         not_idempotent: false,
+        lends_permits: false,
         report_wanted: false,
         given_up: false,
     };
@@ -44,12 +48,13 @@ impl Ambient {
     }
 
     /// This scope where it is polled inside of `outer`: whichever bounds more
-    /// holds, and reports go to whoever waits there.
+    /// holds; reports and permits are those of where it is polled.
     pub(crate) fn within(self, outer: Self) -> Self {
         Self {
             deadline: lesser(self.deadline, outer.deadline),
             no_retries: self.no_retries || outer.no_retries,
             not_idempotent: self.not_idempotent || outer.not_idempotent,
+            lends_permits: outer.lends_permits,
             report_wanted: outer.report_wanted,
             attempt: if self.attempt == 0 {
                 outer.attempt

@@ -56,6 +56,7 @@ impl Scope {
         Self {
             ambient: Ambient {
                 given_up: false,
+                lends_permits: false,
                 ..Ambient::current()
             },
         }

@@ -102,6 +102,13 @@ pub struct Outcome<Res> {
     pub(crate) verdict: Verdict,
 }
 
+impl<Res> Outcome<Res> {
+    /// An answer that is a success.
+    pub(crate) const fn is_success(&self) -> bool {
+        self.result.is_ok() && self.verdict.is_success()
+    }
+}
+
 /// An attempt without an answer.
 #[derive(Debug)]
 pub(crate) enum Failure {
@@ -147,6 +154,9 @@ pub(crate) mod stage_sealed {
 
         /// Would a further attempt be admitted now? A look, no reservation.
         fn would_admit(&self, request: &Req, now: Instant) -> Result<(), Refusal>;
+
+        /// Whether an attempt has a permit that its answer can take over.
+        fn lends_permits(&self) -> bool;
 
         /// Room for the attempts of one call, with its clone of the service.
         fn prepare(&self, service: S) -> Self::Running;

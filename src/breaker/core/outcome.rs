@@ -56,6 +56,12 @@ impl Core {
         self.hear(ticket, heard, now);
     }
 
+    /// Whether a call that ran since `started` is one that the breaker counts
+    /// as slow.
+    pub(crate) fn is_slow(&self, started: Option<Instant>, now: impl FnOnce() -> Instant) -> bool {
+        self.meter.counts_slow_calls() && self.meter.is_slow(ran(started, now()))
+    }
+
     fn note_failure(&self, now: u64) {
         self.last_failure
             .store(now.saturating_add(1), Ordering::Relaxed);

@@ -1,0 +1,128 @@
+//! The permit of an attempt in the hands of its answer.
+//!
+//! An attempt ends at the head of an answer. A stream that breaks off later,
+//! or a status in the trailers, is heard by the breaker only if whoever reads
+//! the rest takes the permit over.
+
+use std::cell::Cell;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::time::Instant;
+
+use super::handle::{Breaker, Permit};
+use super::ticket::Ticket;
+use crate::classify::verdict::Verdict;
+use crate::scope::ambient::Ambient;
+
+type Slot = Mutex<Option<Permit>>;
+
+thread_local! {
+    // Apart from the claim itself, so that those without one read a plain flag.
+    static IS_LEFT: Cell<bool> = const { Cell::new(false) };
+    static LEFT: Cell<Option<Arc<Slot>>> = const { Cell::new(None) };
+}
+
+/// A claim on the permit of the attempt under way, for an answer whose end is
+/// still to come.
+///
+/// Claimed while the attempt is polled, by the service that it wraps; once the
+/// attempt has ended with a success, the permit is here to be
+/// [taken](Self::take) and told how the rest went. Until then the breaker has
+/// heard nothing, and the place under its concurrency limit stays taken. An
+/// attempt that ends otherwise is heard as ever, and leaves nothing here.
+///
+/// Dropped after the attempt with the permit untaken it counts as a permit that is dropped: for
+/// neither success nor failure; dropped before, it claims nothing.
+///
+/// The retry budget, the loop and slow-call rules go by the head of the answer
+/// all the same; a head that was too slow is heard at once.
+///
+/// # Examples
+///
+/// ```
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() {
+/// use steadfast::{BreakerConfig, BreakerState, LatePermit, Policy};
+///
+/// let policy = Policy::builder("feed").breaker(BreakerConfig::consecutive(1)).build().unwrap();
+/// let open_stream = || async { Ok::<_, std::io::Error>(LatePermit::claim()) };
+/// let stream = policy.call(open_stream).await.unwrap();
+/// // The head was fine, the rest was not:
+/// let permit = stream.and_then(|late| late.take()).unwrap();
+/// permit.failure();
+/// assert_eq!(policy.breaker().unwrap().state(), BreakerState::Open);
+/// # }
+/// ```
+pub struct LatePermit {
+    slot: Arc<Slot>,
+}
+
+impl LatePermit {
+    /// Claims the permit of the attempt under way: the nearest one around, in
+    /// the same task. `None` where there is no attempt, or none with a breaker.
+    /// The last of several claims gets it.
+    #[must_use]
+    pub fn claim() -> Option<Self> {
+        if !Ambient::current().lends_permits {
+            return None;
+        }
+        let slot = Arc::new(Slot::new(None));
+        LEFT.set(Some(Arc::clone(&slot)));
+        IS_LEFT.set(true);
+        Some(Self { slot })
+    }
+
+    /// The permit; `None` before the attempt has ended, after one that was not
+    /// a success, and when it was taken already.
+    #[must_use]
+    pub fn take(&self) -> Option<Permit> {
+        let mut slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
+        slot.take()
+    }
+}
+
+impl fmt::Debug for LatePermit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LatePermit").finish_non_exhaustive()
+    }
+}
+
+/// The breaker's side of a [`LatePermit`].
+pub(super) struct Claim {
+    slot: Arc<Slot>,
+}
+
+/// Takes the claim that was left in the poll that has just ended.
+#[inline]
+pub(super) fn left() -> Option<Claim> {
+    if IS_LEFT.get() { left_behind() } else { None }
+}
+
+#[cold]
+fn left_behind() -> Option<Claim> {
+    IS_LEFT.set(false);
+    // A poll that panicked may have left one that nobody waits for any more.
+    LEFT.take()
+        .filter(|slot| Arc::strong_count(slot) > 1)
+        .map(|slot| Claim { slot })
+}
+
+impl Claim {
+    /// Leaves the outcome to the claimant, unless that one is gone, or what
+    /// there is of the call makes it a slow one.
+    pub(super) fn hand_over(
+        self,
+        breaker: &Breaker,
+        ticket: Ticket,
+        started: Option<Instant>,
+        mut now: impl FnMut() -> Instant,
+    ) {
+        let core = breaker.core();
+        if Arc::strong_count(&self.slot) == 1 || core.is_slow(started, &mut now) {
+            return core.record(ticket, &Verdict::success(), started, now);
+        }
+        let mut slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
+        *slot = Some(breaker.permit(ticket, None));
+    }
+}
