@@ -7,5 +7,8 @@ mod body;
 mod hint;
 mod number;
 
-pub use body::{CopyBody, ReplayBody, ReplayError, ReplayLayer, ReplayService};
+pub use body::{
+    CopyBody, ErrorBody, LookFuture, LookLayer, LookService, Looked, ReplayBody, ReplayError,
+    ReplayLayer, ReplayService,
+};
 pub use hint::Hints;
