@@ -34,6 +34,8 @@
 //! panic in a service or a classifier passes through and harms no other call.
 
 pub mod attempt;
+#[cfg(feature = "axum")]
+mod axum;
 pub mod breaker;
 mod builder;
 pub mod classify;
@@ -41,11 +43,15 @@ mod config;
 pub mod deadline;
 mod error;
 pub mod fallback;
+#[cfg(feature = "grpc")]
+pub mod grpc;
 pub mod guide;
 #[cfg(feature = "http")]
 pub mod http;
 mod limit;
 mod name;
+#[cfg(feature = "serde")]
+mod notice;
 mod policy;
 mod refusal;
 pub mod retry;
@@ -72,6 +78,8 @@ pub use classify::verdict::{Again, Health, Reason, Verdict, Work};
 pub use config::ConfigError;
 pub use deadline::value::Deadline;
 pub use error::{Error, ErrorKind, Stopped};
+#[cfg(feature = "serde")]
+pub use notice::RefusalNotice;
 pub use policy::{
     BreakerSetting, Description, FnService, IntoBreakers, Policy, PolicyBuilder, PolicyCall,
     PolicyChanges,

@@ -51,10 +51,7 @@ impl DefaultClassify {
     /// unknown whether the work was done.
     #[must_use]
     pub const fn idempotent_if<F>(self, repeatable: F) -> IdempotentIf<Self, F> {
-        IdempotentIf {
-            inner: self,
-            repeatable,
-        }
+        IdempotentIf::new(self, repeatable)
     }
 }
 
@@ -110,6 +107,12 @@ pub(crate) fn judge_cause(cause: &(dyn StdError + 'static)) -> Option<Verdict> {
 pub struct IdempotentIf<C, F> {
     inner: C,
     repeatable: F,
+}
+
+impl<C, F> IdempotentIf<C, F> {
+    pub(crate) const fn new(inner: C, repeatable: F) -> Self {
+        Self { inner, repeatable }
+    }
 }
 
 impl<Req, C, F> Replay<Req> for IdempotentIf<C, F>
@@ -189,10 +192,7 @@ impl<F> ClassifyFn<F> {
     /// Lets `repeatable` say which requests may be sent again when it is
     /// unknown whether the work was done.
     pub const fn idempotent_if<G>(self, repeatable: G) -> IdempotentIf<Self, G> {
-        IdempotentIf {
-            inner: self,
-            repeatable,
-        }
+        IdempotentIf::new(self, repeatable)
     }
 }
 

@@ -79,10 +79,7 @@ fn unreachable() -> Verdict {
 /// Our own mistake: nothing was sent, and the same would happen again.
 #[cfg(feature = "hyper")]
 fn own_mistake(what: &'static str) -> Verdict {
-    Verdict::terminal()
-        .no_evidence()
-        .not_asked()
-        .because(what)
+    Verdict::terminal().no_evidence().not_asked().because(what)
 }
 
 #[cfg(feature = "reqwest")]

@@ -53,9 +53,19 @@ mod tests {
             (&[200, 204, 206, 101, 301, 304][..], Never, Ok, Done),
             (&[429, 408, 425], AfterDelay, Neutral, NotDone),
             (&[529], AfterDelay, Failing, NotDone),
-            (&[500, 502, 503, 504, 520, 524, 599, 999], AfterDelay, Failing, Unknown),
+            (
+                &[500, 502, 503, 504, 520, 524, 599, 999],
+                AfterDelay,
+                Failing,
+                Unknown,
+            ),
             (&[521, 522, 523, 525, 526], AfterDelay, Failing, NotDone),
-            (&[400, 404, 405, 409, 410, 413, 414, 415, 422, 451], Never, Ok, NotDone),
+            (
+                &[400, 404, 405, 409, 410, 413, 414, 415, 422, 451],
+                Never,
+                Ok,
+                NotDone,
+            ),
             (&[501, 505], Never, Ok, NotDone),
             (&[401, 402, 403, 407, 511], Never, Neutral, NotDone),
         ] {
@@ -69,7 +79,10 @@ mod tests {
 
     #[test]
     fn a_hint_turns_a_503_into_an_overload_and_is_kept_elsewhere() {
-        assert_eq!(of(503, Some(3)), Verdict::overloaded(Some(Duration::from_secs(3))).because(503));
+        assert_eq!(
+            of(503, Some(3)),
+            Verdict::overloaded(Some(Duration::from_secs(3))).because(503)
+        );
         for code in [408, 425, 429, 500, 502, 504, 522, 529] {
             let verdict = of(code, Some(3));
             assert_eq!(verdict.hint(), Some(Duration::from_secs(3)), "{code}");

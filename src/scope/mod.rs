@@ -51,6 +51,12 @@ pub struct Scope {
 }
 
 impl Scope {
+    /// Wishes for nothing.
+    #[cfg(feature = "http")]
+    pub(crate) const NONE: Self = Self {
+        ambient: Ambient::NONE,
+    };
+
     /// What is in scope here.
     pub fn current() -> Self {
         Self {
