@@ -28,7 +28,10 @@ mod watch;
 pub use answer::{
     AnswerErrors, AnswerErrorsFuture, AnswerErrorsLayer, BodyFn, FromBytes, MakeBody,
 };
-pub use body::{CopyBody, ReplayBody, ReplayError, ReplayLayer, ReplayService};
+pub use body::{
+    CopyBody, ErrorBody, LookFuture, LookLayer, LookService, Looked, ReplayBody, ReplayError,
+    ReplayLayer, ReplayService,
+};
 pub use classify::{HttpClassifier, HttpMemo};
 pub use deadline::{
     DeadlineHeader, InboundDeadlineFuture, InboundDeadlineLayer, InboundDeadlineService,
