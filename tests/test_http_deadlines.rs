@@ -683,6 +683,23 @@ async fn the_layer_stands_around_a_router_of_axums() {
     t.assert_now(0.5);
 }
 
+#[tokio::test]
+async fn the_layer_stands_around_the_routes_of_tonics() {
+    let service = ServiceBuilder::new()
+        .layer(trusting_grpc())
+        .service(tonic::service::Routes::default());
+    for (left, status) in [("0S", "4"), ("1S", "12")] {
+        let mut request = with("content-type", "application/grpc");
+        let left = HeaderValue::from_static(left);
+        request.headers_mut().insert("grpc-timeout", left);
+        let call = service
+            .clone()
+            .oneshot(request.map(|()| tonic::body::Body::empty()));
+        let answer = call.await.unwrap();
+        assert_eq!(answer.headers()["grpc-status"], status);
+    }
+}
+
 #[test]
 fn futures_are_send_when_what_is_inside_is() {
     fn is_send<F: Future + Send>(_: &F) {}
