@@ -4,7 +4,7 @@
 //! that it fits every client and server built on them.
 
 mod answer;
-mod body;
+pub(crate) mod body;
 pub(crate) mod carried;
 mod classify;
 mod extensions;

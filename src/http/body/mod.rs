@@ -7,5 +7,6 @@ mod log;
 mod replay;
 
 pub use copy::CopyBody;
+pub(crate) use copy::copy_request;
 pub use layer::{ReplayLayer, ReplayService};
 pub use replay::{ReplayBody, ReplayError};
