@@ -9,12 +9,13 @@ use tonic::{ConnectError, Status, TimeoutExpired};
 
 use super::code::{judge_head, verdict_of};
 use super::hints::StatusHints;
-use super::seal::{is_sealed, seal};
+use super::seal::seal;
 use crate::classify::traits::{Classify, Replay};
-use crate::classify::verdict::Verdict;
+use crate::classify::verdict::{Health, Verdict};
 use crate::error::Stopped;
 use crate::error::chain::chain;
-use crate::http::judge_error;
+use crate::http::body::copy_request;
+use crate::http::{CopyBody, Sealed, judge_error};
 
 /// Judges gRPC calls where they are HTTP: between a generated client and its
 /// channel.
@@ -24,7 +25,8 @@ use crate::http::judge_error;
 /// that a unary handler of tonic's fails with); by its HTTP status where that
 /// is not 200. The codes mean what [`verdict_of`](super::verdict_of) says. A
 /// status after a body stands in the trailers, which are not there yet when the
-/// attempt is judged. Errors of the channel are judged by
+/// attempt is judged; [`judge_trailers`](super::judge_trailers) lets the
+/// breaker hear of those. Errors of the channel are judged by
 /// [`judge_error`](crate::http::judge_error).
 ///
 /// # Idempotency
@@ -40,8 +42,8 @@ use crate::http::judge_error;
 ///
 /// # Copies
 ///
-/// Requests are copied by cloning. The body of a generated client cannot be
-/// cloned, and has to be made one that can.
+/// As [`CopyBody`] says. The body of a generated client is none: put a
+/// [`ReplayLayer`](crate::http::ReplayLayer) above the stack.
 ///
 /// # Given up
 ///
@@ -113,7 +115,7 @@ impl<F> fmt::Debug for GrpcClassifier<F> {
 
 impl<B, F> Replay<Request<B>> for GrpcClassifier<F>
 where
-    B: Clone,
+    B: CopyBody,
     F: Fn(&str) -> bool,
 {
     type Memo = bool;
@@ -126,7 +128,11 @@ where
     }
 
     fn copy(&self, request: &Request<B>) -> Option<Request<B>> {
-        Some(request.clone())
+        copy_request(request)
+    }
+
+    fn is_intact(&self, copy: &Request<B>) -> bool {
+        copy.body().is_intact()
     }
 
     fn idempotent(&self, memo: &bool) -> bool {
@@ -136,7 +142,7 @@ where
 
 impl<B, R, F> Classify<Request<B>, Response<R>> for GrpcClassifier<F>
 where
-    B: Clone,
+    B: CopyBody,
     F: Fn(&str) -> bool,
 {
     fn classify(
@@ -145,14 +151,13 @@ where
         result: Result<&Response<R>, &(dyn StdError + Send + Sync + 'static)>,
     ) -> Verdict {
         match result {
-            Ok(response) if is_sealed(response) => Verdict::refused_below(),
-            Ok(response) => judge_head(response.status(), response.headers(), SystemTime::now()),
+            Ok(response) => judge_answer(response),
             Err(error) => judge_cause(error),
         }
     }
 
-    fn seal(&self, response: &mut Response<R>, _: &Stopped) {
-        seal(response);
+    fn seal(&self, response: &mut Response<R>, stopped: &Stopped) {
+        seal(response, *stopped);
     }
 }
 
@@ -177,6 +182,15 @@ pub fn judge<T>(result: Result<&T, &(dyn StdError + Send + Sync + 'static)>) -> 
         Ok(_) => Verdict::success(),
         Err(error) => judge_cause(error),
     }
+}
+
+fn judge_answer<R>(response: &Response<R>) -> Verdict {
+    let verdict = judge_head(response.status(), response.headers(), SystemTime::now());
+    let sealed = response.extensions().get::<Sealed>().is_some();
+    if sealed && verdict.health() != Health::Ok {
+        return Verdict::refused_below();
+    }
+    verdict
 }
 
 fn judge_cause(error: &(dyn StdError + 'static)) -> Verdict {

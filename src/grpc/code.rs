@@ -75,18 +75,40 @@ pub fn verdict_of(code: Code, hints: StatusHints) -> Verdict {
     }
 }
 
-/// The verdict on the trailers of an answer (or on the head of one that has
-/// no body): `None` if they hold no `grpc-status`. `now` is the present by the
-/// wall clock.
+/// The verdict on the trailers after an answer, for
+/// [`WatchBodyLayer::judge_trailers`](crate::http::WatchBodyLayer::judge_trailers):
+/// the breaker then hears of a stream that ends badly.
 ///
-/// A status that is no number, or none of the 17, counts as `UNKNOWN`.
+/// Without a `grpc-status` the stream was cut off by something in between:
+/// ambiguous. One that is no number, or none of the 17, counts as `UNKNOWN`.
+///
+/// # Examples
+///
+/// ```
+/// use steadfast::{Health, grpc, http::WatchBodyLayer};
+///
+/// let layer = WatchBodyLayer::new().judge_trailers(grpc::judge_trailers);
+///
+/// let mut trailers = http::HeaderMap::new();
+/// assert_eq!(grpc::judge_trailers(&trailers).health(), Health::Failing);
+/// trailers.insert("grpc-status", "5".parse()?);
+/// assert_eq!(grpc::judge_trailers(&trailers).health(), Health::Ok);
+/// # let _ = layer;
+/// # Ok::<(), http::header::InvalidHeaderValue>(())
+/// ```
 #[must_use]
-pub fn judge_trailers(trailers: &HeaderMap, now: SystemTime) -> Option<Verdict> {
-    let status = trailers.get("grpc-status")?;
+pub fn judge_trailers(trailers: &HeaderMap) -> Verdict {
+    judge_status(trailers, SystemTime::now())
+        .unwrap_or_else(|| Verdict::ambiguous().because("no grpc-status"))
+}
+
+/// The verdict on the `grpc-status`, if there is one.
+fn judge_status(headers: &HeaderMap, now: SystemTime) -> Option<Verdict> {
+    let status = headers.get("grpc-status")?;
     let code = Code::from_bytes(status.as_bytes());
     let hints = match code {
         Code::Ok => StatusHints::NONE,
-        _ => StatusHints::read(trailers, now),
+        _ => StatusHints::read(headers, now),
     };
     Some(verdict_of(code, hints))
 }
@@ -99,7 +121,7 @@ pub fn judge_trailers(trailers: &HeaderMap, now: SystemTime) -> Option<Verdict> 
 /// `http-grpc-status-mapping.md` says. (One exception: it has `UNAVAILABLE`
 /// for 429, for want of a better code; here that is what it says, throttled.)
 pub(super) fn judge_head(status: StatusCode, headers: &HeaderMap, now: SystemTime) -> Verdict {
-    if let Some(verdict) = judge_trailers(headers, now) {
+    if let Some(verdict) = judge_status(headers, now) {
         return verdict;
     }
     let code = match status {

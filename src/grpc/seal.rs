@@ -6,20 +6,18 @@ use http::Response;
 use http::header::{HeaderName, HeaderValue, RETRY_AFTER};
 
 use super::hints::StatusHints;
+use crate::error::Stopped;
+use crate::http::Sealed;
 use crate::notice::whole_seconds;
 
 pub(super) const PUSHBACK: &str = "grpc-retry-pushback-ms";
 
-/// Within the process: a stack further down has given up.
-#[derive(Clone, Copy, Debug)]
-struct Sealed;
-
 /// Marks the answer for stacks further out in this process, and in gRPC's own
 /// way for everyone else: a pushback of -1 ends the retries of any client
 /// (proposal A6). A wait that stood there moves to `Retry-After`.
-pub(super) fn seal<R>(response: &mut Response<R>) {
+pub(super) fn seal<R>(response: &mut Response<R>, stopped: Stopped) {
     let wait = StatusHints::read(response.headers(), SystemTime::now()).wait();
-    response.extensions_mut().insert(Sealed);
+    response.extensions_mut().insert(Sealed::new(stopped));
     let headers = response.headers_mut();
     headers.insert(
         HeaderName::from_static(PUSHBACK),
@@ -28,8 +26,4 @@ pub(super) fn seal<R>(response: &mut Response<R>) {
     if let Some(wait) = wait {
         headers.insert(RETRY_AFTER, whole_seconds(wait).into());
     }
-}
-
-pub(super) fn is_sealed<R>(response: &Response<R>) -> bool {
-    response.extensions().get::<Sealed>().is_some()
 }

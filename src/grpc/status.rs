@@ -91,7 +91,7 @@ fn theirs(error: &Error) -> Option<&Status> {
         match status.source() {
             None => Some(status),
             Some(source) => chain(source)
-                .any(|cause| cause.is::<Error>())
+                .any(|cause| cause.is::<Error>() || cause.is::<Refusal>())
                 .then_some(status),
         }
     })

@@ -54,7 +54,7 @@
 //! `examples/gateway` has all of it in one place.
 
 mod answer;
-mod body;
+pub(crate) mod body;
 pub(crate) mod carried;
 mod classify;
 mod deadline;

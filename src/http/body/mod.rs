@@ -9,6 +9,7 @@ mod look;
 mod replay;
 
 pub use copy::CopyBody;
+pub(crate) use copy::copy_request;
 pub use error_body::ErrorBody;
 pub use layer::{ReplayLayer, ReplayService};
 pub use look::{LookFuture, LookLayer, LookService, Looked};
