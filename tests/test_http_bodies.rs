@@ -19,7 +19,7 @@ use http_body::{Body, Frame, SizeHint};
 use http_body_util::channel::{Channel, Sender};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Empty, Full};
-use steadfast::http::{CopyBody, ReplayBody, ReplayError};
+use steadfast::http::{CopyBody, ReplayBody, ReplayError, ReplayLayer, ReplayService};
 use tokio_test::{assert_pending, assert_ready, task};
 use tower::BoxError;
 
@@ -129,6 +129,18 @@ fn a_body_that_no_attempt_has_read_is_sent_once_by_the_next() {
         assert_eq!(frames(&mut second), ["abc", "(end)"]);
         assert_eq!(frames(&mut second), ["(end)"]);
     }
+}
+
+#[test]
+fn only_a_copy_of_which_nothing_was_read_is_intact() {
+    let (mut source, mut first) = stream();
+    let second = first.copy().unwrap();
+    assert!(first.is_intact() && second.is_intact());
+    give(&mut source, "a");
+    assert_eq!(next(&mut first).unwrap(), "a");
+    assert!(!first.is_intact() && second.is_intact());
+    // It can be copied from the start all the same.
+    assert!(first.copy().unwrap().is_intact());
 }
 
 #[test]
@@ -559,6 +571,9 @@ fn it_can_be_sent_and_shared_whatever_the_body_is() {
     is::<ReplayBody<UnsyncBoxBody<Bytes, BoxError>>>();
     is::<ReplayBody<tonic::body::Body>>();
     is::<ReplayBody<Stream>>();
+    is::<ReplayError>();
+    is::<ReplayLayer>();
+    is::<ReplayService<()>>();
 }
 
 #[test]
@@ -567,4 +582,39 @@ fn of_boxed_bodies_only_the_empty_have_a_copy_of_their_own() {
     assert!(Empty::<Bytes>::new().boxed_unsync().copy().is_some());
     assert!(Full::<Bytes>::from("a").boxed().copy().is_none());
     assert!(Full::<Bytes>::from("a").boxed_unsync().copy().is_none());
+}
+
+#[test]
+fn one_of_two_bodies_is_copied_and_intact_as_it_is() {
+    type Either = http_body_util::Either<Full<Bytes>, ReplayBody<Stream>>;
+    let (mut source, mut first) = stream_with_cap(0);
+    let copy = Some(Either::Right(first.copy().unwrap()));
+    assert!(copy.is_intact());
+    assert!(copy.copy().unwrap().is_some());
+    give(&mut source, "a");
+    assert_eq!(next(&mut first).unwrap(), "a");
+    assert!(!copy.is_intact());
+    assert!(copy.copy().is_none());
+
+    let left = Some(Either::Left(Full::from("a")));
+    assert!(left.is_intact());
+    let copy = left.copy().flatten().unwrap();
+    assert!(matches!(copy, Either::Left(full) if full.size_hint().exact() == Some(1)));
+    let none = None::<ReplayBody<Stream>>;
+    assert!(none.is_intact() && matches!(none.copy(), Some(None)));
+}
+
+#[cfg(feature = "grpc")]
+#[test]
+fn of_tonics_bodies_only_the_empty_have_a_copy_of_their_own() {
+    assert!(tonic::body::Body::empty().copy().unwrap().is_end_stream());
+    let full = tonic::body::Body::new(Full::<Bytes>::from("a"));
+    assert!(full.copy().is_none());
+}
+
+#[cfg(feature = "axum")]
+#[test]
+fn of_axums_bodies_only_the_empty_have_a_copy_of_their_own() {
+    assert!(axum::body::Body::empty().copy().unwrap().is_end_stream());
+    assert!(axum::body::Body::from("a").copy().is_none());
 }
