@@ -9,8 +9,8 @@
 use std::convert::Infallible;
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
@@ -475,6 +475,82 @@ fn copies_read_at_once_all_get_every_frame_in_order_and_are_woken_for_it() {
 }
 
 #[test]
+fn a_copy_that_reads_wakes_the_others_and_not_itself() {
+    let (mut source, mut first) = stream();
+    let mut second = first.copy().unwrap();
+    let mut tasks = [&mut first, &mut second].map(|body| task::spawn(body.frame()));
+    for task in &mut tasks {
+        assert_pending!(task.poll());
+    }
+    give(&mut source, "a");
+    let [first, second] = &mut tasks;
+    assert_ready!(first.poll());
+    assert!(!first.is_woken());
+    assert!(second.is_woken());
+}
+
+/// A body during whose first poll something happens, and what it then gives.
+struct Meanwhile {
+    event: Option<Box<dyn FnOnce() + Send>>,
+    gives: Gives,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Gives {
+    Nothing,
+    Frame,
+    End,
+    Error,
+    Panic,
+}
+
+impl Body for Meanwhile {
+    type Data = Bytes;
+    type Error = io::Error;
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        let event = self.event.take().unwrap();
+        event();
+        match self.gives {
+            Gives::Nothing => Poll::Pending,
+            Gives::Frame => Poll::Ready(Some(Ok(Frame::data("a".into())))),
+            Gives::End => Poll::Ready(None),
+            Gives::Error => Poll::Ready(Some(Err(io::Error::other("gone")))),
+            Gives::Panic => panic!("scripted panic"),
+        }
+    }
+}
+
+#[test]
+fn a_copy_that_finds_the_body_being_polled_is_woken_when_it_is_back() {
+    for gives in [
+        Gives::Nothing,
+        Gives::Frame,
+        Gives::End,
+        Gives::Error,
+        Gives::Panic,
+    ] {
+        let other = Arc::new(Mutex::new(None::<ReplayBody<Meanwhile>>));
+        let left = Arc::new(Mutex::new(None));
+        let (mut waits, taken, leave) = (task::spawn(()), Arc::clone(&other), Arc::clone(&left));
+        let event = move || {
+            let mut second = taken.lock().unwrap().take().unwrap();
+            assert_pending!(waits.enter(|cx, _| Pin::new(&mut second).poll_frame(cx)));
+            *leave.lock().unwrap() = Some((waits, second));
+        };
+        let event = Some(Box::new(event) as Box<dyn FnOnce() + Send>);
+        let mut first = ReplayBody::new(Meanwhile { event, gives }, CAP);
+        *other.lock().unwrap() = first.copy();
+        let polled = std::panic::AssertUnwindSafe(|| next(&mut first));
+        let _ = std::panic::catch_unwind(polled);
+        let (waits, _second) = left.lock().unwrap().take().unwrap();
+        assert!(waits.is_woken(), "{gives:?}");
+    }
+}
+
+#[test]
 fn the_waiting_of_a_dropped_copy_takes_no_wake_from_the_other() {
     let (mut source, mut first) = stream();
     let mut second = first.copy().unwrap();
@@ -511,6 +587,37 @@ fn past_the_cap_the_attempt_that_began_last_goes_on_whoever_reads_too_much() {
         drop(source);
         assert_eq!(frames(&mut newer), ["ghi", "(end)"]);
     }
+}
+
+#[test]
+fn past_the_cap_no_other_attempt_takes_what_is_left_for_the_one_that_goes_on() {
+    let (mut source, mut first) = stream_with_cap(3);
+    let mut second = first.copy().unwrap();
+    let mut third = first.copy().unwrap();
+    give(&mut source, "abc");
+    for body in [&mut first, &mut second, &mut third] {
+        assert_eq!(next(body).unwrap(), "abc");
+    }
+    give(&mut source, "def");
+    give(&mut source, "ghi");
+    drop(source);
+    assert!(next(&mut first).unwrap_err().is_outgrown());
+    assert!(!second.is_end_stream());
+    assert!(next(&mut second).unwrap_err().is_outgrown());
+    assert_eq!(frames(&mut third), ["def", "ghi", "(end)"]);
+}
+
+#[test]
+fn past_the_cap_an_attempt_that_is_gone_stands_in_nobodys_way() {
+    let (mut source, mut older) = stream_with_cap(3);
+    let mut newer = older.copy().unwrap();
+    let _spare = older.copy().unwrap();
+    assert_eq!(next(&mut older).unwrap(), "(pending)");
+    assert_eq!(next(&mut newer).unwrap(), "(pending)");
+    drop(newer);
+    give(&mut source, "abcdef");
+    drop(source);
+    assert_eq!(frames(&mut older), ["abcdef", "(end)"]);
 }
 
 #[test]

@@ -75,7 +75,8 @@ pub struct ReplayBody<B> {
 }
 
 enum Mode<B> {
-    /// There has been no copy. The body is taken out when the first is made.
+    /// There has been no copy. The body is taken out when the first is made,
+    /// and dropped at its end.
     Alone {
         body: Option<B>,
         begun: bool,
@@ -147,8 +148,14 @@ where
             Mode::Shared(share) => share.poll_frame(cx),
             Mode::Alone { body, begun } => {
                 *begun = true;
-                body.as_mut()
-                    .map_or(Poll::Ready(None), |body| poll_body(body, cx))
+                let Some(rest) = body else {
+                    return Poll::Ready(None);
+                };
+                let polled = poll_body(rest, cx);
+                if matches!(polled, Poll::Ready(None | Some(Err(_)))) {
+                    *body = None;
+                }
+                polled
             }
         }
     }
@@ -162,7 +169,10 @@ where
 
     fn size_hint(&self) -> SizeHint {
         match &*self.lock() {
-            Mode::Alone { body, .. } => body.as_ref().map(B::size_hint).unwrap_or_default(),
+            Mode::Alone { body, .. } => match body {
+                Some(body) => body.size_hint(),
+                None => SizeHint::with_exact(0),
+            },
             Mode::Shared(share) => share.size_hint(),
         }
     }
