@@ -12,6 +12,7 @@ mod replay_error;
 mod share;
 
 pub use copy::CopyBody;
+pub(crate) use copy::copy_request;
 pub use error_body::ErrorBody;
 pub use layer::{ReplayLayer, ReplayService};
 pub use look::{LookFuture, LookLayer, LookService};
