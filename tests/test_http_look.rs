@@ -20,7 +20,7 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use http_body::{Body, Frame};
 use http_body_util::channel::{Channel, Sender};
 use http_body_util::{BodyExt, Full};
-use steadfast::http::{ErrorBody, LookLayer, Looked};
+use steadfast::http::{ErrorBody, LookFuture, LookLayer, LookService, Looked};
 use support::{Clock, secs};
 use tokio_test::{assert_pending, assert_ready, task};
 use tower::{Layer, ServiceExt, service_fn};
@@ -277,4 +277,18 @@ async fn an_error_of_the_client_is_passed_on() {
         Err::<Response<Full<Bytes>>, _>(io::Error::other("refused"))
     }));
     assert_eq!(client.oneshot(()).await.unwrap_err().to_string(), "refused");
+}
+
+#[test]
+fn what_is_looked_at_can_be_sent_and_shared_as_the_body_can() {
+    type Boxed = http_body_util::combinators::BoxBody<Bytes, io::Error>;
+    type Unsync = http_body_util::combinators::UnsyncBoxBody<Bytes, io::Error>;
+    const fn send<T: Send + 'static>() {}
+    const fn sync<T: Send + Sync + Unpin + 'static>() {}
+    sync::<Looked<Boxed>>();
+    send::<Looked<Unsync>>();
+    send::<LookFuture<std::future::Pending<()>, Unsync>>();
+    sync::<LookLayer>();
+    sync::<LookService<()>>();
+    sync::<ErrorBody>();
 }

@@ -134,6 +134,14 @@ impl HttpClassifier {
         self
     }
 
+    /// Idempotent methods and requests with a key may be sent twice, and no
+    /// others: the default, for where something else was set before.
+    #[must_use]
+    pub const fn repeats_idempotent(mut self) -> Self {
+        self.repeat = Repeat::Idempotent;
+        self
+    }
+
     /// Lets `repeatable` say which requests may be sent again when it is
     /// unknown whether the work was done.
     #[must_use]

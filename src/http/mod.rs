@@ -66,6 +66,7 @@ mod idempotency;
 mod key;
 mod number;
 mod problem;
+mod provider;
 #[cfg(feature = "reqwest")]
 mod reqwest;
 mod seal;
@@ -93,6 +94,7 @@ pub use head::AnswerHead;
 pub use hint::Hints;
 pub use key::{IdempotencyKey, IdempotencyKeyLayer};
 pub use problem::Problem;
+pub use provider::{Provider, ProviderError, ProviderErrorKind};
 pub use seal::Sealed;
 pub use shed::{Shed, ShedFuture, ShedLayer};
 pub use watch::{BodyCut, WatchBody, WatchBodyFuture, WatchBodyLayer, WatchedBody};
