@@ -242,7 +242,7 @@ async fn a_fallback_is_not_asked_with_a_copy_that_the_primary_has_spoilt() {
 #[tokio::test(start_paused = true)]
 async fn while_the_last_that_can_be_asked_works_no_copy_is_kept() {
     /// Fails, and notes how often the request lives meanwhile.
-    fn note(request: Spoilable, seen: &Mutex<Vec<usize>>) -> Ready<Result<Text, Fault>> {
+    fn note(request: &Spoilable, seen: &Mutex<Vec<usize>>) -> Ready<Result<Text, Fault>> {
         let alive = Arc::strong_count(&request.spoilt);
         seen.lock().unwrap().push(alive);
         ready(Err(Fault("down")))
@@ -250,7 +250,7 @@ async fn while_the_last_that_can_be_asked_works_no_copy_is_kept() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let notes = || {
         let seen = Arc::clone(&seen);
-        service_fn(move |request| note(request, &seen))
+        service_fn(move |request| note(&request, &seen))
     };
     let policy = bare().max_attempts(2).classify(Watchful).build().unwrap();
     let entries = fallback::service(notes())
