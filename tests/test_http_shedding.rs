@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use http::{HeaderValue, Request, Response};
+use http::{Request, Response};
 use steadfast::http::{HttpClassifier, ShedLayer};
 use steadfast::{Classify, Health, Verdict, Work};
 use tokio::sync::{Semaphore, mpsc};
@@ -108,7 +108,7 @@ async fn what_has_no_place_gets_an_empty_503_at_once() {
     let mut calls: Vec<_> = (0..5)
         .map(|_| task::spawn(service.clone().oneshot(plain())))
         .collect();
-    let polled: Vec<_> = calls.iter_mut().map(|call| call.poll()).collect();
+    let polled: Vec<_> = calls.iter_mut().map(task::Spawn::poll).collect();
     assert!(polled[..2].iter().all(Poll::is_pending));
     for answer in polled.into_iter().skip(2) {
         let answer = assert_ready!(answer).unwrap();
@@ -379,7 +379,7 @@ async fn a_router_sheds_over_all_its_routes() {
     assert_pending!(slow.poll());
     let away = app.clone().oneshot(to("/quick")).await.unwrap();
     assert_eq!(away.status(), 503);
-    assert_eq!(away.headers()["retry-after"], HeaderValue::from(1));
+    assert_eq!(away.headers()["retry-after"], "1");
     drop(slow);
     assert_eq!(app.oneshot(to("/quick")).await.unwrap().status(), 200);
 }
