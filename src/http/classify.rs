@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use http::{Extensions, HeaderMap, Request, Response, StatusCode};
+use http::{Extensions, HeaderMap, Method, Request, Response, StatusCode};
 
 use super::body::{CopyBody, copy_request};
 use super::fault::judge_error;
@@ -134,11 +134,30 @@ impl HttpClassifier {
         self
     }
 
+    /// Idempotent methods and requests with a key may be sent twice, and no
+    /// others: the default, for where something else was set before.
+    #[must_use]
+    pub const fn repeats_idempotent(mut self) -> Self {
+        self.repeat = Repeat::Idempotent;
+        self
+    }
+
     /// Lets `repeatable` say which requests may be sent again when it is
     /// unknown whether the work was done.
     #[must_use]
     pub const fn idempotent_if<F>(self, repeatable: F) -> IdempotentIf<Self, F> {
         IdempotentIf::new(self, repeatable)
+    }
+
+    pub(super) fn remember(&self, method: &Method, headers: &HeaderMap) -> HttpMemo {
+        HttpMemo {
+            repeatable: self.repeat.allows(method, headers),
+        }
+    }
+
+    /// Whether a second send is ruled out, even of work that was not begun.
+    pub(super) fn forbids(&self, method: &Method) -> bool {
+        self.repeat.forbids(method)
     }
 
     /// The verdict on an answer's head.
@@ -174,12 +193,11 @@ impl<B: CopyBody> Replay<Request<B>> for HttpClassifier {
     type Memo = HttpMemo;
 
     fn memo(&self, request: &Request<B>) -> HttpMemo {
-        let repeatable = self.repeat.allows(request.method(), request.headers());
-        HttpMemo { repeatable }
+        self.remember(request.method(), request.headers())
     }
 
     fn copy(&self, request: &Request<B>) -> Option<Request<B>> {
-        if self.repeat.forbids(request.method()) {
+        if self.forbids(request.method()) {
             return None;
         }
         copy_request(request)
@@ -190,7 +208,7 @@ impl<B: CopyBody> Replay<Request<B>> for HttpClassifier {
     }
 
     fn idempotent(&self, memo: &HttpMemo) -> bool {
-        memo.repeatable
+        memo.is_repeatable()
     }
 }
 
@@ -215,4 +233,10 @@ impl<B: CopyBody, R> Classify<Request<B>, Response<R>> for HttpClassifier {
 #[derive(Clone, Copy, Debug)]
 pub struct HttpMemo {
     repeatable: bool,
+}
+
+impl HttpMemo {
+    pub(super) const fn is_repeatable(self) -> bool {
+        self.repeatable
+    }
 }

@@ -29,8 +29,9 @@ pin_project! {
     pub struct WatchedBody<B> {
         #[pin]
         body: B,
-        #[pin]
-        timer: Timer,
+        // Boxed, and made only for a limited body that is waited for, so that
+        // this body is `Unpin` where the one inside is.
+        timer: Option<Pin<Box<Timer>>>,
         settings: Settings,
         deadline: Option<Instant>,
         late: Option<LatePermit>,
@@ -77,7 +78,7 @@ impl<B: Body> WatchedBody<B> {
     ) -> Self {
         Self {
             body,
-            timer: Timer::unarmed(),
+            timer: None,
             settings,
             deadline,
             late,
@@ -176,7 +177,8 @@ where
             return Poll::Pending;
         };
         let this = self.project();
-        if this.timer.poll_until(at, cx).is_pending() {
+        let timer = this.timer.get_or_insert_with(|| Box::pin(Timer::unarmed()));
+        if timer.as_mut().poll_until(at, cx).is_pending() {
             return Poll::Pending;
         }
         *this.is_over = true;
