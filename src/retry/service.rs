@@ -6,8 +6,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tower::Service;
 
-use super::call::Call;
-use super::future::RetryFuture;
+use super::call::{Call, balance, left};
+use super::future::{RetryFuture, Unheard};
 use super::shared::LoopShared;
 use crate::deadline::{RetryLoop, Within};
 use crate::error::{Error, ErrorKind};
@@ -93,10 +93,11 @@ where
     let deadline = lesser(frame.deadline, own);
     if deadline.is_some_and(|deadline| deadline <= started) {
         let error = Error::new(ErrorKind::DeadlineExceeded, shared.dependency);
-        return RetryFuture::ended(error);
+        return RetryFuture::ended(error, unheard(shared, deadline, started));
     }
     if let Err(refusal) = shared.stage.is_shut(&request, started) {
-        return RetryFuture::ended(Error::refused(refusal, shared.dependency));
+        let error = Error::refused(refusal, shared.dependency);
+        return RetryFuture::ended(error, unheard(shared, deadline, started));
     }
     frame.report_wanted = false;
     frame.given_up = false;
@@ -111,4 +112,13 @@ where
         limits,
         frame,
     ))
+}
+
+/// What is to be told of a call that ends here.
+fn unheard<T>(shared: &LoopShared<T>, deadline: Option<Instant>, now: Instant) -> Option<Unheard> {
+    shared.observers.listen().then(|| Unheard {
+        observers: shared.observers.clone(),
+        deadline_left: left(deadline, now),
+        budget_balance: balance(shared, now),
+    })
 }
