@@ -212,8 +212,7 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
         if verdict.is_success() && result.is_ok() {
             self.as_mut().release();
             if self.shared.observers.listen() {
-                self.tell_attempt(Some(verdict));
-                self.tell_end(CallOutcome::Success, Some(verdict), None, tick.now());
+                self.tell_success(&verdict, tick);
             }
             self.report(Some(verdict), None, tick);
             return result.ok().map(Ok);
@@ -362,6 +361,7 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
 
     /// Nobody waits for it any more.
     #[cold]
+    #[inline(never)]
     fn dropped(mut self: Pin<&mut Self>) {
         let is_attempting = self.phase == Phase::Attempting;
         self.as_mut().release();
@@ -371,6 +371,13 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
             }
             self.tell_end(CallOutcome::Dropped, self.verdict, None, Instant::now());
         }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn tell_success(&self, verdict: &Verdict, tick: &mut Tick) {
+        self.tell_attempt(Some(*verdict));
+        self.tell_end(CallOutcome::Success, Some(*verdict), None, tick.now());
     }
 
     fn tell_attempt(&self, verdict: Option<Verdict>) {
@@ -433,22 +440,27 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
 pub(super) fn leave(error: &Error, observers: &Observers) {
     let (dependency, attempts) = (error.dependency(), error.attempts());
     let verdict = error.verdict().copied();
-    let event = match (error.kind(), error.refusal().copied(), error.stopped()) {
-        (ErrorKind::Refused, Some(refusal), _) => Some(Event::Refused { attempts, refusal }),
-        (ErrorKind::DeadlineExceeded, ..) => Some(Event::OutOfTime {
-            dependency,
-            attempts,
-        }),
-        (_, _, Some(stopped)) => Some(Event::Stopped {
-            dependency,
-            attempts,
-            stopped,
-            verdict,
-        }),
-        _ => None,
-    };
-    if let Some(event) = event {
-        emit(observers, &event);
+    match (error.kind(), error.refusal().copied(), error.stopped()) {
+        (ErrorKind::Refused, Some(refusal), _) => {
+            emit(observers, &Event::Refused { attempts, refusal });
+        }
+        (ErrorKind::DeadlineExceeded, ..) => {
+            let late = Event::OutOfTime {
+                dependency,
+                attempts,
+            };
+            emit(observers, &late);
+        }
+        (_, _, Some(stopped)) => {
+            let stop = Event::Stopped {
+                dependency,
+                attempts,
+                stopped,
+                verdict,
+            };
+            emit(observers, &stop);
+        }
+        _ => {}
     }
     if error.is_final() {
         Ambient::mark_given_up(true);

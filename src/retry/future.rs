@@ -43,7 +43,7 @@ pin_project! {
         T: Stage<Req, S>,
     {
         /// Over before it began: refused, or out of time.
-        Ended { error: Option<Error>, unheard: Option<Unheard> },
+        Ended { error: Option<Error>, unheard: Option<Box<Unheard>> },
         /// Under way.
         Live { #[pin] call: Call<Req, S, T> },
     }
@@ -58,6 +58,7 @@ pub(super) struct Unheard {
 
 impl Unheard {
     #[cold]
+    #[inline(never)]
     fn tell(self, error: &Error) {
         leave(error, &self.observers);
         self.observers.tell(&Event::CallEnded {
@@ -74,7 +75,7 @@ impl Unheard {
 }
 
 impl<Req, S, T: Stage<Req, S>> RetryFuture<Req, S, T> {
-    pub(super) const fn ended(error: Error, unheard: Option<Unheard>) -> Self {
+    pub(super) const fn ended(error: Error, unheard: Option<Box<Unheard>>) -> Self {
         let error = Some(error);
         Self {
             state: State::Ended { error, unheard },
