@@ -12,7 +12,7 @@ mod support;
 
 use std::convert::Infallible;
 use std::future::{Future, ready};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Request, Response, StatusCode};
@@ -24,6 +24,7 @@ use steadfast::{
     classify::classify_fn,
 };
 use support::*;
+use tokio_test::{assert_pending, assert_ready, task};
 use tower::{Service, ServiceBuilder, ServiceExt, service_fn};
 
 type Answer = Response<()>;
@@ -213,7 +214,9 @@ struct Noted(Clock, Arc<Mutex<Vec<f64>>>);
 
 impl Drop for Noted {
     fn drop(&mut self) {
-        self.1.lock().unwrap().push(self.0.now());
+        // Also while a failed test unwinds.
+        let mut times = self.1.lock().unwrap_or_else(PoisonError::into_inner);
+        times.push(self.0.now());
     }
 }
 
@@ -291,6 +294,35 @@ async fn a08_the_less_of_header_and_cap_holds_and_the_handler_is_dropped_then() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_a_handler_holds_is_let_go_before_its_answer_is_taken() {
+    let t = Clock::start();
+    let dropped = Arc::new(Mutex::new(Vec::new()));
+    for hangs in [false, true] {
+        let dropped_by = Arc::clone(&dropped);
+        let mut service =
+            ServiceBuilder::new()
+                .layer(trusting_grpc())
+                .service_fn(move |_: Request<()>| {
+                    let noted = Noted(t, Arc::clone(&dropped_by));
+                    async move {
+                        let _noted = noted;
+                        if hangs {
+                            tokio::time::sleep(secs(1e6)).await;
+                        }
+                        Ok::<_, Infallible>(answer(200))
+                    }
+                });
+        let mut call = task::spawn(service.call(with("grpc-timeout", "500m")));
+        if hangs {
+            assert_pending!(call.poll());
+            t.reach(0.6).await;
+        }
+        assert_ready!(call.poll()).unwrap();
+        assert_eq!(dropped.lock().unwrap().len(), 1 + usize::from(hangs));
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a08_a_request_that_comes_too_late_is_answered_without_the_handler() {
     let hanging = Hanging::new();
     for value in ["0S", "0n", "00000000H"] {
@@ -363,6 +395,22 @@ async fn of_several_headers_and_scopes_the_least_holds() {
     let call = hanging.answer(&layer, request);
     assert_eq!(around.scope(call).await.status(), 504);
     t.assert_now(0.25);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deadline_that_is_in_scope_only_where_the_future_runs_holds_too() {
+    let t = Clock::start();
+    let mut service =
+        ServiceBuilder::new()
+            .layer(trusting_grpc())
+            .service_fn(|_: Request<()>| async {
+                tokio::time::sleep(secs(60.0)).await;
+                Ok::<_, Infallible>(answer(200))
+            });
+    let call = service.call(with("grpc-timeout", "2S"));
+    let answer = Deadline::after(secs(0.5)).scope(call).await.unwrap();
+    assert_eq!(answer.status(), 504);
+    t.assert_now(0.5);
 }
 
 #[tokio::test(start_paused = true)]
@@ -619,6 +667,23 @@ async fn after_a_stack_that_served_nothing_is_said_of_one_that_did_not() {
     assert_eq!(text(answer.headers(), "x-should-retry"), None);
 }
 
+#[tokio::test(start_paused = true)]
+async fn what_a_stack_before_the_handler_gave_up_is_not_the_handlers() {
+    let log = Log::default();
+    let dead = ServiceBuilder::new()
+        .resilience(four_attempts())
+        .service(failing(&log, "x"));
+    let handler = ServiceBuilder::new()
+        .layer(InboundDeadlineLayer::uncapped())
+        .service_fn(|_: Request<()>| ready(Ok::<_, Error>(answer(500))));
+    let task = Scope::current().wrap(async {
+        dead.oneshot(Request::new(())).await?;
+        handler.oneshot(Request::new(())).await
+    });
+    let answer = task.await.unwrap();
+    assert_eq!(text(answer.headers(), "x-should-retry"), None);
+}
+
 // ---- around what others built --------------------------------------------------
 
 #[tokio::test(start_paused = true)]
@@ -634,6 +699,23 @@ async fn the_layer_stands_around_a_router_of_axums() {
     let t = Clock::start();
     assert_eq!(router.oneshot(request).await.unwrap().status(), 504);
     t.assert_now(0.5);
+}
+
+#[tokio::test]
+async fn the_layer_stands_around_the_routes_of_tonics() {
+    let service = ServiceBuilder::new()
+        .layer(trusting_grpc())
+        .service(tonic::service::Routes::default());
+    for (left, status) in [("0S", "4"), ("1S", "12")] {
+        let mut request = with("content-type", "application/grpc");
+        let left = HeaderValue::from_static(left);
+        request.headers_mut().insert("grpc-timeout", left);
+        let call = service
+            .clone()
+            .oneshot(request.map(|()| tonic::body::Body::empty()));
+        let answer = call.await.unwrap();
+        assert_eq!(answer.headers()["grpc-status"], status);
+    }
 }
 
 #[test]

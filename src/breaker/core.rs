@@ -399,5 +399,8 @@ impl Drop for GiveUp<'_> {
 
 mod outcome;
 
+#[cfg(test)]
+mod tests;
+
 #[cfg(all(test, steadfast_loom))]
 mod models;

@@ -1,18 +1,22 @@
 //! Says across a wire that all has been tried.
 
-use http::{HeaderMap, HeaderValue, Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Response};
 
 use super::seal::Sealed;
 
 /// Tells the caller of a failing answer not to try again, if a stack below has
 /// refused or given up: a mark in the scope said so, or the answer is that
 /// stack's and carries its seal.
+///
+/// Failing is also a status that nobody tries again by itself, since the answer
+/// may have come with an `x-should-retry: true` from further down.
 pub(super) fn stop_retries<R>(mut answer: Response<R>, given_up: bool) -> Response<R> {
     if !given_up && answer.extensions().get::<Sealed>().is_none() {
         return answer;
     }
     let in_grpc = fails_in_grpc(answer.headers());
-    let in_http = invites_a_retry(answer.status());
+    let status = answer.status();
+    let in_http = status.is_client_error() || status.is_server_error();
     let headers = answer.headers_mut();
     if in_grpc {
         let never = HeaderValue::from_static("-1");
@@ -31,18 +35,10 @@ fn fails_in_grpc(headers: &HeaderMap) -> bool {
     status.is_some_and(|status| status.as_bytes() != b"0")
 }
 
-/// What clients take for an answer that may be another one the next time.
-fn invites_a_retry(status: StatusCode) -> bool {
-    const SHORT_OF_TIME_OR_ROOM: [StatusCode; 3] = [
-        StatusCode::REQUEST_TIMEOUT,
-        StatusCode::TOO_EARLY,
-        StatusCode::TOO_MANY_REQUESTS,
-    ];
-    status.is_server_error() || SHORT_OF_TIME_OR_ROOM.contains(&status)
-}
-
 #[cfg(test)]
 mod tests {
+    use http::StatusCode;
+
     use super::*;
 
     /// The two headers of an answer that was stopped, or was not.
@@ -65,7 +61,7 @@ mod tests {
 
     #[test]
     fn a_failing_answer_of_a_stack_that_gave_up_says_so() {
-        for status in [500, 502, 503, 504, 529, 408, 425, 429] {
+        for status in [500, 502, 503, 504, 529, 408, 409, 425, 429] {
             let no = texts([Some("false"), None]);
             assert_eq!(stopped(status, None, true), no, "{status}");
         }
@@ -88,7 +84,7 @@ mod tests {
     #[test]
     fn all_other_answers_stay_as_they_are() {
         let same = texts([Some("true"), None]);
-        for status in [200, 204, 302, 400, 401, 404, 409, 422] {
+        for status in [200, 204, 302, 304] {
             assert_eq!(stopped(status, None, true), same, "{status}");
         }
         assert_eq!(stopped(200, Some("0"), true), same);

@@ -41,11 +41,12 @@ use crate::scope::ambient::Ambient;
 /// unless each hears that the one below has tried all there is to try. Within
 /// one task a mark in the scope says so. Across processes this layer does: when
 /// a stack in the handler has refused or given up and the handler's answer is a
-/// failing one, it gets `x-should-retry: false`, and for gRPC
-/// `grpc-retry-pushback-ms: -1`, which [`Hints`](crate::http::Hints) and many
-/// other clients obey. Failing is what a client would try again: any 5xx, 408,
-/// 425 and 429, and in gRPC a status other than OK in the answer's head. A
-/// `Retry-After` is left to those who know a time.
+/// failing one, it gets `x-should-retry: false`, which the SDKs of model
+/// providers obey, and for gRPC `grpc-retry-pushback-ms: -1`, as in its
+/// proposal A6; [`Hints`](crate::http::Hints) reads both. Failing is any 4xx
+/// and 5xx, and in gRPC a status other than OK in the answer's head; one that
+/// comes in trailers after a message is not seen. A `Retry-After` is left to
+/// those who know a time.
 ///
 /// It hears of a stack in the handler's own task by the mark in the scope, where
 /// the last stack called counts, and of any stack whose own answer is passed on
