@@ -185,3 +185,24 @@ impl TryFrom<Wire> for RefusalNotice {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_are_rounded_up_and_never_none() {
+        let nano = Duration::from_nanos(1);
+        for (wait, seconds) in [
+            (Duration::ZERO, 1),
+            (nano, 1),
+            (Duration::from_millis(999), 1),
+            (Duration::from_secs(1), 1),
+            (Duration::from_secs(1) + nano, 2),
+            (Duration::from_secs(30), 30),
+            (Duration::MAX, u64::MAX),
+        ] {
+            assert_eq!(whole_seconds(wait), seconds, "{wait:?}");
+        }
+    }
+}

@@ -304,3 +304,34 @@ async fn nested_stacks_in_one_join_do_not_disturb_each_other() {
     assert!(first.is_err() && second.is_ok());
     assert_eq!((a.calls(), b.calls()), (4, 3));
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_forbids_another_try_forbids_it_to_those_above_too() {
+    let sends = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&sends);
+    let below = service_fn(move |_: Text| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        ready(Ok::<_, Infallible>("broken, do not ask again"))
+    });
+    // Even one that owns no retries hands on what it was told.
+    let inner = named("inner")
+        .max_attempts(1)
+        .classify(classify_fn(|_: Result<&Text, _>| {
+            Verdict::transient().never_again()
+        }))
+        .build()
+        .unwrap();
+    // The handler in between says it in words of its own.
+    let handler = ServiceBuilder::new()
+        .map_response(|_: Text| "sorry")
+        .resilience(inner)
+        .service(below);
+    let outer = named("outer")
+        .max_attempts(4)
+        .classify(classify_fn(|_: Result<&Text, _>| Verdict::transient()))
+        .build()
+        .unwrap();
+    let stack = ServiceBuilder::new().resilience(outer).service(handler);
+    assert_eq!(stack.oneshot("x").await.unwrap(), "sorry");
+    assert_eq!(sends.load(Ordering::Relaxed), 1);
+}

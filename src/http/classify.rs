@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use http::{Extensions, HeaderMap, Method, Request, Response, StatusCode};
 
-use super::body::CopyBody;
+use super::body::{CopyBody, copy_request};
 use super::fault::judge_error;
 use super::head::AnswerHead;
 use super::hint::Hints;
@@ -192,14 +192,7 @@ impl<B: CopyBody> Replay<Request<B>> for HttpClassifier {
         if self.forbids(request.method()) {
             return None;
         }
-        let body = request.body().copy()?;
-        let mut copy = Request::new(body);
-        request.method().clone_into(copy.method_mut());
-        request.uri().clone_into(copy.uri_mut());
-        *copy.version_mut() = request.version();
-        request.headers().clone_into(copy.headers_mut());
-        request.extensions().clone_into(copy.extensions_mut());
-        Some(copy)
+        copy_request(request)
     }
 
     fn is_intact(&self, copy: &Request<B>) -> bool {

@@ -289,7 +289,11 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
     ) -> T::Response {
         self.as_mut().release();
         let (shared, frame) = (&self.shared, &self.frame);
-        let given_up = self.owns_retries() && verdict.again() == Again::AfterDelay;
+        let given_up = match (verdict.again(), verdict.health()) {
+            (Again::AfterDelay, _) => self.owns_retries(),
+            // It failed and forbade another try: to those above as well.
+            (Again::Never, health) => health == Health::Failing,
+        };
         if given_up || frame.given_up {
             shared.stage.seal(&mut response, &stopped);
             Ambient::mark_given_up(true);

@@ -1,5 +1,6 @@
 //! Which bodies can be copied.
 
+use ::http::Request;
 use bytes::{Buf, Bytes};
 use http_body::Body;
 use http_body_util::combinators::{BoxBody, UnsyncBoxBody};
@@ -42,6 +43,17 @@ pub trait CopyBody: Sized {
     fn is_intact(&self) -> bool {
         true
     }
+}
+
+/// A copy of the whole request, extensions included.
+pub(crate) fn copy_request<B: CopyBody>(request: &Request<B>) -> Option<Request<B>> {
+    let mut copy = Request::new(request.body().copy()?);
+    request.method().clone_into(copy.method_mut());
+    request.uri().clone_into(copy.uri_mut());
+    *copy.version_mut() = request.version();
+    request.headers().clone_into(copy.headers_mut());
+    request.extensions().clone_into(copy.extensions_mut());
+    Some(copy)
 }
 
 macro_rules! cloned {

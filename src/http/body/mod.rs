@@ -2,10 +2,15 @@
 
 mod bell;
 mod copy;
+mod error_body;
 mod layer;
 mod log;
+mod look;
 mod replay;
 
 pub use copy::CopyBody;
+pub(crate) use copy::copy_request;
+pub use error_body::ErrorBody;
 pub use layer::{ReplayLayer, ReplayService};
+pub use look::{LookFuture, LookLayer, LookService, Looked};
 pub use replay::{ReplayBody, ReplayError};

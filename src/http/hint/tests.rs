@@ -1,6 +1,7 @@
 use std::time::UNIX_EPOCH;
 
 use http::{HeaderName, HeaderValue};
+use proptest::prelude::*;
 
 use super::*;
 
@@ -201,4 +202,82 @@ fn whoever_forbids_a_further_try_wins() {
     assert_eq!(again(&["no", "true"]), Some(true));
     assert_eq!(again(&["true", "false"]), Some(false));
     assert_eq!(again(&["false", "true"]), Some(false));
+}
+
+/// Values near to what is read, and all kinds of bytes.
+fn any_value() -> impl Strategy<Value = Vec<u8>> {
+    let bytes = prop::collection::vec(any::<u8>(), 0..40);
+    let near = "[+-]?[0-9]{1,25}([.][0-9]{0,10})?|true|false|\
+        (Sun|Sunday|Mon), ?[0-9]{2}[ -](Nov|Feb)[ -]([0-9]{2}){1,2} [0-9]{2}:00:00 GMT|\
+        Sun Nov [ 0-9][0-9] 12:00:00 [0-9]{4}";
+    prop_oneof![bytes, near.prop_map(String::into_bytes)]
+}
+
+fn any_headers() -> impl Strategy<Value = HeaderMap> {
+    let names = prop::sample::select(vec![
+        "retry-after",
+        "date",
+        "retry-after-ms",
+        "x-ms-retry-after-ms",
+        "x-should-retry",
+        "grpc-retry-pushback-ms",
+    ]);
+    prop::collection::vec((names, any_value()), 0..6).prop_map(|lines| {
+        let mut headers = HeaderMap::new();
+        for (name, value) in lines {
+            if let Ok(value) = HeaderValue::from_bytes(&value) {
+                headers.append(name, value);
+            }
+        }
+        headers
+    })
+}
+
+/// Up to a few ten thousand years from the epoch, either way.
+fn any_present() -> impl Strategy<Value = SystemTime> {
+    (any::<bool>(), 0..1_u64 << 40).prop_map(|(before, seconds)| {
+        let away = Duration::from_secs(seconds);
+        if before {
+            UNIX_EPOCH - away
+        } else {
+            UNIX_EPOCH + away
+        }
+    })
+}
+
+proptest! {
+    #[test]
+    fn whatever_is_said_more_lines_never_shorten_the_wait(
+        mut headers in any_headers(),
+        now in any_present(),
+    ) {
+        let hints = Hints::read(&headers, now);
+        headers.append(RETRY_AFTER, HeaderValue::from_static("7"));
+        headers.append("x-should-retry", HeaderValue::from_static("false"));
+        let more = Hints::read(&headers, now);
+        prop_assert!(more.wait().is_some() && more.wait() >= hints.wait());
+        prop_assert_eq!(more.again(), Some(false));
+    }
+
+    #[test]
+    fn a_number_of_seconds_is_never_read_as_less(digits in "[0-9]{1,38}") {
+        let number: u128 = digits.parse().unwrap();
+        let seconds = u64::try_from(number).unwrap_or(u64::MAX);
+        let expected = Some(Duration::from_secs(seconds));
+        prop_assert_eq!(read(&[("retry-after", &digits)]).wait(), expected);
+    }
+
+    #[test]
+    fn a_date_is_read_to_the_second(
+        seconds in 0..253_402_300_800_u64,
+        sent in 0..253_402_300_800_u64,
+    ) {
+        let [date, sent] = [seconds, sent].map(|at| UNIX_EPOCH + Duration::from_secs(at));
+        let text = httpdate::fmt_http_date(date);
+        let wait = date.duration_since(present()).unwrap_or_default();
+        prop_assert_eq!(read(&[("retry-after", &text)]).wait(), Some(wait));
+        let by_its_clock = [("retry-after", &*text), ("date", &httpdate::fmt_http_date(sent))];
+        let wait = date.duration_since(sent).unwrap_or_default();
+        prop_assert_eq!(read(&by_its_clock).wait(), Some(wait));
+    }
 }
