@@ -8,10 +8,10 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::response::IntoResponse;
 use bytes::Bytes;
-use http::{HeaderValue, Method, Request, Response};
+use http::{Method, Request, Response};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
-use steadfast::http::{HttpClassifier, Sealed, WatchBodyLayer, WatchedBody};
+use steadfast::http::{HttpClassifier, InboundDeadlineLayer, WatchBodyLayer, WatchedBody};
 use steadfast::{Breaker, CallReport, Error, Policy, ServiceBuilderExt};
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
@@ -19,7 +19,7 @@ use tower::util::BoxCloneSyncService;
 use tower::{ServiceBuilder, ServiceExt};
 
 use crate::hyper_util::client;
-use crate::matrix::{Cell, Column, End, IDLE, Seen, Settings};
+use crate::matrix::{Cell, Column, End, IDLE, LONG, Seen, Settings};
 use crate::server::{Act, Door, Form, Server};
 
 type Stack<B> = BoxCloneSyncService<Request<Full<Bytes>>, Response<B>, Error>;
@@ -50,13 +50,7 @@ async fn handle(State(upstream): State<Upstream>, method: Method) -> axum::respo
     *upstream.report.lock().unwrap() = report;
     match answer {
         Err(error) => error.into_response(),
-        Ok(mut answer) => {
-            if answer.extensions().get::<Sealed>().is_some() {
-                let never = HeaderValue::from_static("false");
-                answer.headers_mut().insert("x-should-retry", never);
-            }
-            answer.map(Body::new)
-        }
+        Ok(answer) => answer.map(Body::new),
     }
 }
 
@@ -76,7 +70,10 @@ impl Column for Gateway {
             uri: format!("http://{}/", server.address),
             report: Arc::default(),
         };
-        let app = Router::new().fallback(handle).with_state(upstream.clone());
+        let app = Router::new()
+            .fallback(handle)
+            .layer(InboundDeadlineLayer::capped(LONG))
+            .with_state(upstream.clone());
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let uri = format!("http://{}/", listener.local_addr().unwrap());
         let mut served = JoinSet::new();

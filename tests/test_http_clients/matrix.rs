@@ -21,7 +21,7 @@ pub(crate) const IDLE: Duration = Duration::from_millis(100);
 /// How long an attempt may take where the server hangs. Elsewhere no limit
 /// must come near: the machine may be busy.
 const SHORT: Duration = Duration::from_millis(100);
-const LONG: Duration = Duration::from_secs(20);
+pub(crate) const LONG: Duration = Duration::from_secs(20);
 /// How long to wait for what must happen.
 const PATIENCE: Duration = Duration::from_secs(20);
 
