@@ -49,6 +49,7 @@ mod tonic;
 
 #[path = "../../examples/grpc/generated/shop.rs"]
 #[allow(
+    clippy::doc_markdown,
     dead_code,
     unreachable_pub,
     reason = "generated, and no test uses all of it"
