@@ -88,6 +88,12 @@ macro_rules! cells_of {
                 .because("stream refused");
             cell.holds_for::<$http2>().await;
         }
+
+        #[tokio::test]
+        async fn a_connection_that_dies_in_silence_is_noticed_by_its_keep_alive() {
+            let cell = crate::matrix::Cell::of(crate::server::Act::Die).because("timed out");
+            cell.holds_for::<$http2>().await;
+        }
     };
 }
 

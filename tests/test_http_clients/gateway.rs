@@ -65,7 +65,7 @@ impl Column for Gateway {
                 ServiceBuilder::new()
                     .resilience(policy)
                     .layer(WatchBodyLayer::new().idle(IDLE))
-                    .service(client(false)),
+                    .service(client(false, None)),
             ),
             uri: format!("http://{}/", server.address),
             report: Arc::default(),
@@ -83,7 +83,7 @@ impl Column for Gateway {
         let policy = policy.max_attempts(3).no_breaker().build().unwrap();
         let outer = ServiceBuilder::new().resilience(policy);
         Self {
-            client: BoxCloneSyncService::new(outer.service(client(false))),
+            client: BoxCloneSyncService::new(outer.service(client(false, None))),
             uri,
             upstream,
             _served: served,

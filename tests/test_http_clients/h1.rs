@@ -26,7 +26,7 @@ pub(crate) async fn connection(mut stream: TcpStream, script: &Script) -> io::Re
             }
             Act::Break => return stream.write_all(HALF).await,
             Act::Drain => return Ok(()),
-            act @ (Act::DrainBegun | Act::Refuse) => panic!("HTTP/1 has no {act:?}"),
+            act @ (Act::DrainBegun | Act::Die | Act::Refuse) => panic!("HTTP/1 has no {act:?}"),
         }
     }
     Ok(())

@@ -47,6 +47,7 @@ pub(crate) async fn connection(mut stream: TcpStream, script: &Script) -> io::Re
                 let act = script.next();
                 match act {
                     Act::Reset => return stream.set_zero_linger(),
+                    Act::Die => return until_closed(stream).await,
                     Act::Drain | Act::DrainBegun => {
                         let begun = act == Act::DrainBegun;
                         let last = if begun { id } else { id.saturating_sub(2) };
@@ -100,8 +101,8 @@ fn answer(form: Form, act: Act, id: u32) -> Vec<u8> {
         }
         (Act::Refuse, _) => frame(RST_STREAM, 0, id, &REFUSED_STREAM.to_be_bytes()),
         (Act::Hang, _) => Vec::new(),
-        (Act::Reset | Act::Drain | Act::DrainBegun, _) => {
-            unreachable!("the connection ends at once")
+        (Act::Reset | Act::Die | Act::Drain | Act::DrainBegun, _) => {
+            unreachable!("the connection is of no more use")
         }
     }
 }

@@ -1,11 +1,13 @@
 //! hyper-util's client.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use http::{Method, Request, Response, Version};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper_util::client::legacy::{Client, connect::HttpConnector};
-use hyper_util::rt::TokioExecutor;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
 use steadfast::http::{HttpClassifier, WatchBodyLayer, WatchedBody, judge_error};
 use steadfast::{Again, Breaker, CallReport, Error, Health, ServiceBuilderExt};
 use tower::util::BoxCloneSyncService;
@@ -28,10 +30,20 @@ type Http1 = HyperUtil<false>;
 type Http2 = HyperUtil<true>;
 
 /// The client below the stack.
-pub(crate) fn client(http2: bool) -> Client<HttpConnector, Full<Bytes>> {
+pub(crate) fn client(
+    http2: bool,
+    keep_alive: Option<Duration>,
+) -> Client<HttpConnector, Full<Bytes>> {
     let mut connector = HttpConnector::new();
     connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
-    Client::builder(TokioExecutor::new())
+    let mut client = Client::builder(TokioExecutor::new());
+    if let Some(interval) = keep_alive {
+        client
+            .timer(TokioTimer::new())
+            .http2_keep_alive_interval(interval)
+            .http2_keep_alive_timeout(interval);
+    }
+    client
         .http2_only(http2)
         .retry_canceled_requests(false)
         .build(connector)
@@ -46,7 +58,7 @@ impl<const HTTP2: bool> Column for HyperUtil<HTTP2> {
         let stack = ServiceBuilder::new()
             .resilience(policy)
             .layer(WatchBodyLayer::new().idle(IDLE))
-            .service(client(HTTP2));
+            .service(client(HTTP2, settings.keep_alive));
         Self {
             client: BoxCloneSyncService::new(stack),
             breaker,
@@ -88,7 +100,7 @@ async fn a_request_that_cannot_be_sent_is_our_own_mistake() {
     ];
     for request in unsendable {
         let request = request.body(Full::from("")).unwrap();
-        let error = client(false).oneshot(request).await.unwrap_err();
+        let error = client(false, None).oneshot(request).await.unwrap_err();
         let verdict = judge_error(&error);
         assert_eq!(verdict.again(), Again::Never, "{error:?}");
         assert_eq!(verdict.health(), Health::Neutral, "{error:?}");

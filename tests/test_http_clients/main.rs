@@ -15,9 +15,10 @@
 //! | sends a `GOAWAY` below the request (HTTP/2) | 2 | 2 | nothing: it drains |
 //! | sends a `GOAWAY` above the request, and closes (HTTP/2) | 2 | 1 | failing |
 //! | refuses the stream (HTTP/2) | 2 | 2 | failing |
+//! | is gone without a word (HTTP/2) | 2 | 1 | failing, once a ping is not answered |
 //!
 //! It holds for hyper-util's and reqwest's client over HTTP/1 and HTTP/2 (the
-//! last four rows are of one of them each), for a gateway over the former, and
+//! last five rows are of one of them each), for a gateway over the former, and
 //! for tonic's channel, where a method that is said to be idempotent stands for
 //! GET and another for POST. Cells that cannot exist:
 //!

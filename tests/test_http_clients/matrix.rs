@@ -92,6 +92,9 @@ impl Seen {
 pub(crate) struct Settings {
     attempt_timeout: Duration,
     opens_after: u32,
+    /// How often an HTTP/2 connection is asked whether it is alive, and how
+    /// long it has for the answer.
+    pub(crate) keep_alive: Option<Duration>,
 }
 
 impl Settings {
@@ -202,6 +205,7 @@ impl Cell {
             Settings {
                 attempt_timeout: if self.act == Act::Hang { SHORT } else { LONG },
                 opens_after: u32::try_from(before + heard + 1).unwrap(),
+                keep_alive: (self.act == Act::Die).then_some(SHORT),
             },
         )
         .await;

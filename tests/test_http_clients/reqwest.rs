@@ -1,5 +1,7 @@
 //! reqwest's client.
 
+use std::time::Duration;
+
 use http::{Method, Response};
 use reqwest::{Body, Client, Request};
 use steadfast::http::{HttpClassifier, WatchBodyLayer, WatchedBody};
@@ -21,12 +23,17 @@ struct Reqwest<const HTTP2: bool, const RETRIES: bool> {
 type Http1 = Reqwest<false, false>;
 type Http2 = Reqwest<true, false>;
 
-fn client(http2: bool, retries: bool) -> Client {
+fn client(http2: bool, retries: bool, keep_alive: Option<Duration>) -> Client {
     let mut client = Client::builder()
         .no_proxy()
         .connect_timeout(CONNECT_TIMEOUT);
     if http2 {
         client = client.http2_prior_knowledge();
+    }
+    if let Some(interval) = keep_alive {
+        client = client
+            .http2_keep_alive_interval(interval)
+            .http2_keep_alive_timeout(interval);
     }
     if !retries {
         client = client.retry(reqwest::retry::never());
@@ -47,7 +54,7 @@ impl<const HTTP2: bool, const RETRIES: bool> Column for Reqwest<HTTP2, RETRIES> 
             })
             .layer(WatchBodyLayer::new().idle(IDLE))
             .map_response(Response::<Body>::from)
-            .service(client(HTTP2, RETRIES));
+            .service(client(HTTP2, RETRIES, settings.keep_alive));
         Self {
             client: BoxCloneSyncService::new(stack),
             breaker,
@@ -111,7 +118,7 @@ async fn a_timeout_of_its_own_is_judged_as_one() {
     server.act(Act::Hang);
     let client = Client::builder()
         .no_proxy()
-        .timeout(std::time::Duration::from_millis(50))
+        .timeout(Duration::from_millis(50))
         .build()
         .unwrap();
     let url = format!("http://{}/", server.address);

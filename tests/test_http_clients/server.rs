@@ -33,6 +33,9 @@ pub(crate) enum Act {
     /// As `Drain`, but the request was begun before the connection closed.
     /// HTTP/2 only.
     DrainBegun,
+    /// The connection is silent from then on, without an end to it, as one to a
+    /// machine that is gone. HTTP/2 only.
+    Die,
     /// The stream is refused. HTTP/2 only.
     Refuse,
 }

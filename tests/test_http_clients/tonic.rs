@@ -33,10 +33,14 @@ impl Column for Tonic {
         let classify = GrpcClassifier::new().idempotent(|path| path.ends_with("/Stock"));
         let policy = settings.policy(classify);
         let breaker = policy.breaker().unwrap().clone();
-        let channel = Endpoint::from_shared(format!("http://{}", server.address))
+        let mut endpoint = Endpoint::from_shared(format!("http://{}", server.address))
             .unwrap()
-            .connect_timeout(CONNECT_TIMEOUT)
-            .connect_lazy();
+            .connect_timeout(CONNECT_TIMEOUT);
+        if let Some(interval) = settings.keep_alive {
+            endpoint = endpoint
+                .http2_keep_alive_interval(interval)
+                .keep_alive_timeout(interval);
+        }
         let stack = ServiceBuilder::new()
             .map_response(|answer: http::Response<_>| answer.map(Body::new))
             .layer(StatusLayer::new())
@@ -48,7 +52,7 @@ impl Column for Tonic {
                     .judge_trailers(judge_trailers),
             )
             .map_request(|request: Request<ReplayBody<Body>>| request.map(Body::new))
-            .service(channel);
+            .service(endpoint.connect_lazy());
         Self {
             client: InventoryClient::new(BoxCloneSyncService::new(stack)),
             breaker,
@@ -148,4 +152,10 @@ async fn a_goaway_above_the_call_leaves_open_whether_it_was_made() {
 async fn a_refused_stream_is_repeated_whatever_the_call() {
     let cell = Cell::of(Act::Refuse).attempts(2, 2);
     cell.because("stream refused").holds_for::<Tonic>().await;
+}
+
+#[tokio::test]
+async fn a_connection_that_dies_in_silence_is_noticed_by_its_keep_alive() {
+    let cell = Cell::of(Act::Die).because("timed out");
+    cell.holds_for::<Tonic>().await;
 }
