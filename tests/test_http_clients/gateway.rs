@@ -19,7 +19,7 @@ use tower::util::BoxCloneSyncService;
 use tower::{ServiceBuilder, ServiceExt};
 
 use crate::hyper_util::client;
-use crate::matrix::{Cell, Column, End, IDLE, LONG, Seen, Settings};
+use crate::matrix::{Cell, Column, End, LONG, Seen, Settings};
 use crate::server::{Act, Door, Form, Server};
 
 type Stack<B> = BoxCloneSyncService<Request<Full<Bytes>>, Response<B>, Error>;
@@ -64,8 +64,8 @@ impl Column for Gateway {
             client: BoxCloneSyncService::new(
                 ServiceBuilder::new()
                     .resilience(policy)
-                    .layer(WatchBodyLayer::new().idle(IDLE))
-                    .service(client(false, None)),
+                    .layer(WatchBodyLayer::new().idle(settings.idle))
+                    .service(client(false, settings.connect_timeout, None)),
             ),
             uri: format!("http://{}/", server.address),
             report: Arc::default(),
@@ -83,7 +83,7 @@ impl Column for Gateway {
         let policy = policy.max_attempts(3).no_breaker().build().unwrap();
         let outer = ServiceBuilder::new().resilience(policy);
         Self {
-            client: BoxCloneSyncService::new(outer.service(client(false, None))),
+            client: BoxCloneSyncService::new(outer.service(client(false, LONG, None))),
             uri,
             upstream,
             _served: served,

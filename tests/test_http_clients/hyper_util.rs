@@ -14,7 +14,7 @@ use tower::util::BoxCloneSyncService;
 use tower::{ServiceBuilder, ServiceExt};
 
 use crate::cells::cells_of;
-use crate::matrix::{CONNECT_TIMEOUT, Column, IDLE, Seen, Settings};
+use crate::matrix::{Column, LONG, Seen, Settings};
 use crate::server::{Form, Server};
 
 type Stack = BoxCloneSyncService<Request<Full<Bytes>>, Response<WatchedBody<Incoming>>, Error>;
@@ -32,10 +32,11 @@ type Http2 = HyperUtil<true>;
 /// The client below the stack.
 pub(crate) fn client(
     http2: bool,
+    connect_timeout: Duration,
     keep_alive: Option<Duration>,
 ) -> Client<HttpConnector, Full<Bytes>> {
     let mut connector = HttpConnector::new();
-    connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
+    connector.set_connect_timeout(Some(connect_timeout));
     let mut client = Client::builder(TokioExecutor::new());
     if let Some(interval) = keep_alive {
         client
@@ -57,8 +58,8 @@ impl<const HTTP2: bool> Column for HyperUtil<HTTP2> {
         let breaker = policy.breaker().unwrap().clone();
         let stack = ServiceBuilder::new()
             .resilience(policy)
-            .layer(WatchBodyLayer::new().idle(IDLE))
-            .service(client(HTTP2, settings.keep_alive));
+            .layer(WatchBodyLayer::new().idle(settings.idle))
+            .service(client(HTTP2, settings.connect_timeout, settings.keep_alive));
         Self {
             client: BoxCloneSyncService::new(stack),
             breaker,
@@ -100,7 +101,10 @@ async fn a_request_that_cannot_be_sent_is_our_own_mistake() {
     ];
     for request in unsendable {
         let request = request.body(Full::from("")).unwrap();
-        let error = client(false, None).oneshot(request).await.unwrap_err();
+        let error = client(false, LONG, None)
+            .oneshot(request)
+            .await
+            .unwrap_err();
         let verdict = judge_error(&error);
         assert_eq!(verdict.again(), Again::Never, "{error:?}");
         assert_eq!(verdict.health(), Health::Neutral, "{error:?}");

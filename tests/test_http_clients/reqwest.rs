@@ -10,7 +10,7 @@ use tower::util::BoxCloneSyncService;
 use tower::{ServiceBuilder, ServiceExt};
 
 use crate::cells::cells_of;
-use crate::matrix::{CONNECT_TIMEOUT, Cell, Column, IDLE, Seen, Settings};
+use crate::matrix::{Cell, Column, Seen, Settings};
 use crate::server::{Act, Form, Server};
 
 /// Over HTTP/1, or over HTTP/2; with its own retries, or without.
@@ -23,14 +23,14 @@ struct Reqwest<const HTTP2: bool, const RETRIES: bool> {
 type Http1 = Reqwest<false, false>;
 type Http2 = Reqwest<true, false>;
 
-fn client(http2: bool, retries: bool, keep_alive: Option<Duration>) -> Client {
+fn client(http2: bool, retries: bool, settings: Settings) -> Client {
     let mut client = Client::builder()
         .no_proxy()
-        .connect_timeout(CONNECT_TIMEOUT);
+        .connect_timeout(settings.connect_timeout);
     if http2 {
         client = client.http2_prior_knowledge();
     }
-    if let Some(interval) = keep_alive {
+    if let Some(interval) = settings.keep_alive {
         client = client
             .http2_keep_alive_interval(interval)
             .http2_keep_alive_timeout(interval);
@@ -52,9 +52,9 @@ impl<const HTTP2: bool, const RETRIES: bool> Column for Reqwest<HTTP2, RETRIES> 
             .map_response(|answer: Response<WatchedBody<Body>>| {
                 reqwest::Response::from(answer.map(Body::wrap))
             })
-            .layer(WatchBodyLayer::new().idle(IDLE))
+            .layer(WatchBodyLayer::new().idle(settings.idle))
             .map_response(Response::<Body>::from)
-            .service(client(HTTP2, RETRIES, settings.keep_alive));
+            .service(client(HTTP2, RETRIES, settings));
         Self {
             client: BoxCloneSyncService::new(stack),
             breaker,

@@ -14,7 +14,7 @@ use tonic::transport::Endpoint;
 use tower::ServiceBuilder;
 use tower::util::BoxCloneSyncService;
 
-use crate::matrix::{CONNECT_TIMEOUT, Cell, Column, End, IDLE, Seen, Settings};
+use crate::matrix::{Cell, Column, End, Seen, Settings};
 use crate::server::{Act, Door, Form, Server};
 use crate::shop::Item;
 use crate::shop::inventory_client::InventoryClient;
@@ -35,7 +35,7 @@ impl Column for Tonic {
         let breaker = policy.breaker().unwrap().clone();
         let mut endpoint = Endpoint::from_shared(format!("http://{}", server.address))
             .unwrap()
-            .connect_timeout(CONNECT_TIMEOUT);
+            .connect_timeout(settings.connect_timeout);
         if let Some(interval) = settings.keep_alive {
             endpoint = endpoint
                 .http2_keep_alive_interval(interval)
@@ -48,7 +48,7 @@ impl Column for Tonic {
             .resilience(policy)
             .layer(
                 WatchBodyLayer::new()
-                    .idle(IDLE)
+                    .idle(settings.idle)
                     .judge_trailers(judge_trailers),
             )
             .map_request(|request: Request<ReplayBody<Body>>| request.map(Body::new))
