@@ -12,7 +12,7 @@ use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
-use hyper_util::rt::TokioExecutor;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
 use steadfast::http::{HttpClassifier, WatchBodyLayer, WatchedBody};
 use steadfast::{Backoff, BreakerConfig, CallReport, Error, Policy, ServiceBuilderExt};
 use tokio::time::sleep;
@@ -35,11 +35,13 @@ async fn main() -> Result<(), BoxError> {
         .build()?;
 
     // Connecting has a limit of its own: what never connected can be tried
-    // again, whatever it is. Retries are the stack's affair.
+    // again, whatever it is. And a connection must not lie idle for as long as
+    // the server keeps it, or a request may meet its end.
     let mut connector = HttpConnector::new();
     connector.set_connect_timeout(Some(Duration::from_millis(200)));
     let client: Client<_, Full<Bytes>> = Client::builder(TokioExecutor::new())
-        .retry_canceled_requests(false)
+        .pool_timer(TokioTimer::new())
+        .pool_idle_timeout(Duration::from_secs(10))
         .build(connector);
 
     let client = ServiceBuilder::new()

@@ -7,7 +7,7 @@ use tokio::net::TcpStream;
 
 use crate::server::{Act, Script, until_closed};
 
-const SERVED: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nwhole";
+pub(crate) const SERVED: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nwhole";
 const HALF: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nwh";
 const OVERLOADED: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\n\
     retry-after-ms: 30\r\ncontent-length: 0\r\n\r\n";

@@ -1,5 +1,8 @@
 //! hyper-util's client.
 
+use std::io::{Read, Write};
+use std::net::SocketAddr;
+use std::sync::mpsc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -9,11 +12,12 @@ use hyper::body::Incoming;
 use hyper_util::client::legacy::{Client, connect::HttpConnector};
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use steadfast::http::{HttpClassifier, WatchBodyLayer, WatchedBody, judge_error};
-use steadfast::{Again, Breaker, CallReport, Error, Health, ServiceBuilderExt};
+use steadfast::{Again, Breaker, CallReport, Error, Health, Policy, ServiceBuilderExt};
 use tower::util::BoxCloneSyncService;
 use tower::{ServiceBuilder, ServiceExt};
 
 use crate::cells::cells_of;
+use crate::h1;
 use crate::matrix::{Column, LONG, Seen, Settings};
 use crate::server::{Form, Server};
 
@@ -44,10 +48,7 @@ pub(crate) fn client(
             .http2_keep_alive_interval(interval)
             .http2_keep_alive_timeout(interval);
     }
-    client
-        .http2_only(http2)
-        .retry_canceled_requests(false)
-        .build(connector)
+    client.http2_only(http2).build(connector)
 }
 
 impl<const HTTP2: bool> Column for HyperUtil<HTTP2> {
@@ -109,4 +110,75 @@ async fn a_request_that_cannot_be_sent_is_our_own_mistake() {
         assert_eq!(verdict.again(), Again::Never, "{error:?}");
         assert_eq!(verdict.health(), Health::Neutral, "{error:?}");
     }
+}
+
+/// A connection that the server closed while it was idle: the client replaces
+/// it below the stack, or, if told not to, the stack does. Either way nothing
+/// is sent twice, so a POST goes through; but the stack takes the closed
+/// connection for a failed attempt.
+#[tokio::test]
+async fn a_connection_that_closed_while_idle_is_replaced_by_the_client_or_the_stack() {
+    for (replaces, attempts) in [(true, 1), (false, 2)] {
+        let (address, close) = closes_once_while_idle();
+        let client: Client<_, Full<Bytes>> = Client::builder(TokioExecutor::new())
+            .retry_canceled_requests(replaces)
+            .build_http();
+        let policy = Policy::builder("upstream").classify(HttpClassifier::new());
+        let policy = policy.build().unwrap();
+        let client = ServiceBuilder::new()
+            .resilience(policy.clone())
+            .service(client);
+        let call = |method| {
+            let request = Request::builder().method(method);
+            let request = request.uri(format!("http://{address}/"));
+            let request = request.body(Full::from("")).unwrap();
+            CallReport::capture(client.clone().oneshot(request))
+        };
+
+        let (answer, _) = call(Method::GET).await;
+        answer.unwrap().into_body().collect().await.unwrap();
+        // The runtime hears of the end, and the connection's task has not run
+        // yet when the request is handed to it.
+        close();
+        tokio::task::yield_now().await;
+        let (answer, report) = call(Method::POST).await;
+        assert_eq!(answer.unwrap().status(), 200);
+        assert_eq!(report.unwrap().attempts(), attempts);
+        let failures = policy.breaker().unwrap().snapshot().failures();
+        assert_eq!(failures, u64::from(attempts - 1));
+    }
+}
+
+/// Serves one connection after another, one request each, from a thread of its
+/// own, and closes the first when it is told to.
+fn closes_once_while_idle() -> (SocketAddr, impl Fn()) {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = listener.local_addr().unwrap();
+    let (close, closes) = mpsc::channel();
+    let (tell, closed) = mpsc::channel();
+    std::thread::spawn(move || {
+        let first = serve_one(&listener);
+        let _ = closes.recv();
+        drop(first);
+        tell.send(()).unwrap();
+        let _second = serve_one(&listener);
+        let _ = closes.recv();
+    });
+    let close = move || {
+        close.send(()).unwrap();
+        closed.recv().unwrap();
+    };
+    (address, close)
+}
+
+fn serve_one(listener: &std::net::TcpListener) -> std::net::TcpStream {
+    let (mut stream, _) = listener.accept().unwrap();
+    let mut head = Vec::new();
+    while !head.ends_with(b"\r\n\r\n") {
+        let mut byte = [0];
+        stream.read_exact(&mut byte).unwrap();
+        head.push(byte[0]);
+    }
+    stream.write_all(h1::SERVED).unwrap();
+    stream
 }
