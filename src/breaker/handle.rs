@@ -15,6 +15,7 @@ use crate::classify::verdict::Verdict;
 use crate::config::ConfigError;
 use crate::name::Name;
 use crate::refusal::Refusal;
+use crate::telemetry::Observer;
 
 /// A circuit breaker: shared memory of how a dependency fares.
 ///
@@ -157,6 +158,45 @@ impl Breaker {
         BreakerWatch {
             breaker: self.clone(),
             generations: self.core.watch(),
+        }
+    }
+
+    /// Tells `observer` of its changes of state from now on, after the state in
+    /// which it is, for as long as the breaker lives; once, however often the
+    /// same one is given.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use steadfast::telemetry::{Event, Observer};
+    /// use steadfast::{Breaker, BreakerConfig};
+    ///
+    /// struct Pager;
+    ///
+    /// impl Observer for Pager {
+    ///     fn on_event(&self, event: &Event<'_>) {
+    ///         if let Event::BreakerOpened { dependency, .. } = event {
+    ///             println!("{dependency} is down");
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// let breaker = Breaker::new("pool", BreakerConfig::default())?;
+    /// breaker.observe(Arc::new(Pager));
+    /// # Ok::<(), steadfast::ConfigError>(())
+    /// ```
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "`Arc::new(..)` is what it is given"
+    )]
+    pub fn observe(&self, observer: Arc<dyn Observer>) {
+        self.observe_as(&observer);
+    }
+
+    pub(crate) fn observe_as(&self, observer: &Arc<dyn Observer>) {
+        if let Some(seen) = self.core.observe(observer, None) {
+            seen.tell();
         }
     }
 

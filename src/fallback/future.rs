@@ -16,7 +16,7 @@ use crate::scope::ambient::{Ambient, Collecting, Entered, leave_report};
 use crate::scope::report::{CallReport, ServedBy};
 use crate::sharded::Handle;
 use crate::stage::timer::Timer;
-use crate::telemetry::{Event, emit};
+use crate::telemetry::{Event, Observers, emit, take_observers};
 
 /// What is in scope for the primary and the entries.
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +46,8 @@ pin_project! {
         kept: Option<Req>,
         watch: Watch,
         report: Option<CallReport>,
+        // Who observed the primary's call, if it failed in this task.
+        observers: Observers,
         failed: Option<Failed<Res>>,
         #[pin]
         phase: Phase<P, F::Future>,
@@ -142,6 +144,7 @@ where
             kept,
             watch,
             report: None,
+            observers: Observers::NONE,
             failed: None,
             phase: Phase::Primary { future },
             timer: Timer::unarmed(),
@@ -170,7 +173,10 @@ where
                 let _entered = Entered::new(&mut this.watch.frame);
                 future.poll(cx)
             };
-            *this.report = collecting.take().or(*this.report);
+            if let Some(report) = collecting.take() {
+                *this.report = Some(report);
+                *this.observers = take_observers();
+            }
             polled
         };
         let result = match (polled, this.watch.frame.deadline) {
@@ -190,7 +196,7 @@ where
             result => {
                 this.phase.set(Phase::Done);
                 Ambient::mark_given_up(this.watch.frame.given_up);
-                pass_on(*this.report, None);
+                pass_on(*this.report, this.observers, None);
                 return Poll::Ready(Some(result.stands()));
             }
         };
@@ -209,7 +215,7 @@ where
         if index >= F::LEN {
             this.phase.set(Phase::Done);
             Ambient::mark_given_up(true);
-            pass_on(*this.report, None);
+            pass_on(*this.report, this.observers, None);
             return this.failed.take().map(Failed::stands);
         }
         let asked = {
@@ -218,6 +224,11 @@ where
             let entries = &this.shared.entries;
             entries.ask(index, this.kept.as_ref(), &failed.error)
         };
+        if index + 1 >= F::LEN {
+            // Nobody will ask for it any more, and while it lives a streamed
+            // body is buffered for it.
+            *this.kept = None;
+        }
         match asked {
             Ok(future) => this.phase.set(Phase::Entry { index, future }),
             Err(skipped) => {
@@ -235,6 +246,8 @@ where
             unreachable!("called while waiting for an entry");
         };
         let index = *index;
+        let failed = this.failed.as_ref();
+        let dependency = failed.map_or("unnamed", |failed| failed.error.dependency());
         let polled = {
             let mut frame = entry_frame(this.watch);
             let _entered = Entered::new(&mut frame);
@@ -251,12 +264,20 @@ where
         match result {
             Ok(answer) => {
                 this.phase.set(Phase::Done);
-                emit(&Event::FallbackServed { entry: index });
-                pass_on(*this.report, Some(index));
+                let served = Event::FallbackServed {
+                    dependency,
+                    entry: index,
+                };
+                emit(this.observers, &served);
+                pass_on(*this.report, this.observers, Some(index));
                 Poll::Ready(Some(answer))
             }
             Err(error) => {
-                emit(&Event::FallbackFailed { entry: index });
+                let failed = Event::FallbackFailed {
+                    dependency,
+                    entry: index,
+                };
+                emit(this.observers, &failed);
                 if let Some(failed) = this.failed {
                     failed.fallback_error = Some(error);
                 }
@@ -311,12 +332,13 @@ fn entry_frame(watch: &Watch) -> Ambient {
 }
 
 /// Hands the primary's report to whoever waits outside, with who served.
-fn pass_on(report: Option<CallReport>, entry: Option<usize>) {
+fn pass_on(report: Option<CallReport>, observers: &Observers, entry: Option<usize>) {
     if let (Some(report), true) = (report, Ambient::current().report_wanted) {
-        leave_report(CallReport {
+        let report = CallReport {
             served_by: entry.map_or(ServedBy::Primary, ServedBy::Fallback),
             ..report
-        });
+        };
+        leave_report(report, observers);
     }
 }
 
