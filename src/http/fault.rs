@@ -113,7 +113,8 @@ fn by_hyper_util(error: &hyper_util::client::legacy::Error) -> Option<Verdict> {
 
 #[cfg(feature = "hyper")]
 fn by_hyper(error: &hyper::Error) -> Option<Verdict> {
-    if error.is_canceled() {
+    // Taken back from a connection, or not given to one that was never ready.
+    if error.is_canceled() || error.is_closed() {
         let verdict = Verdict::unreachable();
         return Some(verdict.because("closed before the request was sent"));
     }

@@ -9,10 +9,11 @@ use bytes::Bytes;
 use http::{Method, Request, Response, Version};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
+use hyper::client::conn::http2;
 use hyper_util::client::legacy::{Client, connect::HttpConnector};
-use hyper_util::rt::{TokioExecutor, TokioTimer};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use steadfast::http::{HttpClassifier, WatchBodyLayer, WatchedBody, judge_error};
-use steadfast::{Again, Breaker, CallReport, Error, Health, Policy, ServiceBuilderExt};
+use steadfast::{Again, Breaker, CallReport, Error, Health, Policy, ServiceBuilderExt, Work};
 use tower::util::BoxCloneSyncService;
 use tower::{ServiceBuilder, ServiceExt};
 
@@ -109,6 +110,25 @@ async fn a_request_that_cannot_be_sent_is_our_own_mistake() {
         let verdict = judge_error(&error);
         assert_eq!(verdict.again(), Again::Never, "{error:?}");
         assert_eq!(verdict.health(), Health::Neutral, "{error:?}");
+    }
+}
+
+/// As where a load balancer accepts connections for servers that are gone.
+#[tokio::test]
+async fn a_connection_that_closes_before_it_is_ready_was_sent_nothing() {
+    let (ours, theirs) = tokio::io::duplex(1024);
+    let handshake = http2::handshake(TokioExecutor::new(), TokioIo::new(ours));
+    let (mut sender, connection) = handshake.await.unwrap();
+    drop(theirs);
+    let _ = connection.await;
+    let request = Request::get("http://upstream/").body(Full::<Bytes>::from(""));
+    let unready = sender.ready().await.unwrap_err();
+    let unsent = sender.send_request(request.unwrap()).await.unwrap_err();
+    assert!(unready.is_closed() && unsent.is_canceled());
+    for error in [unready, unsent] {
+        let verdict = judge_error(&error);
+        assert_eq!(verdict.work(), Work::NotDone, "{error:?}");
+        assert_eq!(verdict.health(), Health::Failing, "{error:?}");
     }
 }
 
