@@ -4,7 +4,7 @@
 //! `cargo run --features grpc --example grpc`
 //!
 //! The code under `generated/` is what `tonic-prost-build` makes of
-//! `inventory.proto`.
+//! `inventory.proto`; with `protox` to read that, no `protoc` is needed.
 
 #[path = "generated/shop.rs"]
 #[allow(
