@@ -2,14 +2,22 @@
 //! second host and a stale cache as fallbacks, refusals as `problem+json`.
 //!
 //! `cargo run --release --features full --example gateway` tells a story and
-//! ends; with `-- --serve 8080` it stays, for curl:
+//! ends. With `-- --serve 8080` it stays, under a load of its own: look at
+//! <http://localhost:8080/>, break a host there and mend it, or by curl:
 //!
 //! ```sh
 //! curl -i localhost:8080/orders/7
 //! curl -i -H 'x-envoy-upstream-rq-timeout-ms: 100' localhost:8080/orders/7
+//! curl -X POST localhost:8080/-/primary/fails     # or hangs, or works
+//! curl localhost:8080/health
+//! curl localhost:8080/metrics
 //! ```
+//!
+//! `dashboard.json` beside this file shows these metrics in Grafana.
 
 mod cache;
+mod console;
+mod load;
 mod proxy;
 mod upstream;
 
@@ -32,15 +40,25 @@ async fn main() -> Result<(), BoxError> {
     let port = port()?;
     let primary = Upstream::start("primary").await?;
     let replica = Upstream::start("replica").await?;
-    let Gateway { router, breakers } = gateway(Hosts {
+    // Before anything is built that is to be measured.
+    let recorder = console::recorder()?;
+    let Gateway {
+        router,
+        breakers,
+        health,
+    } = gateway(Hosts {
         primary: primary.address,
         replica: replica.address,
     })?;
+    let hosts = vec![primary.clone(), replica.clone()];
+    let router = console::console(recorder, health, hosts).fallback_service(router);
     let listener = TcpListener::bind(("127.0.0.1", port.unwrap_or(0))).await?;
     let address = listener.local_addr()?;
     let serving = tokio::spawn(async move { axum::serve(listener, router).await });
     println!("gateway on http://{address}, in front of two hosts");
     if port.is_some() {
+        println!("look at http://{address}/");
+        tokio::spawn(load::run(address));
         return Ok(serving.await??);
     }
 
