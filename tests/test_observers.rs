@@ -204,6 +204,21 @@ async fn what_a_fallback_does_is_told_to_those_who_observe_the_primary() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_fallback_that_is_passed_over_has_failed() {
+    let (policy, notes) = observed(named("inventory"));
+    let client = ServiceBuilder::new()
+        .fallback(fallback::service(Inner::always(Step::Hang)).limit(1))
+        .resilience(policy)
+        .service(Inner::always(Step::Err));
+    let mut first = task::spawn(client.clone().oneshot("x"));
+    assert_pending!(first.poll());
+    notes.take();
+    assert!(client.oneshot("y").await.is_err());
+    let heard = notes.take();
+    assert_eq!(heard.last().unwrap(), "inventory: fallback 0 failed");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_fallback_is_not_told_to_those_of_an_earlier_call() {
     let (policy, notes) = observed(named("observed"));
     let failing = stack(&policy, &Inner::always(Step::Err));

@@ -1,5 +1,5 @@
-//! A headless Chromium on the other end of a pipe, spoken to in its DevTools
-//! protocol: JSON messages with a zero byte behind each.
+//! A headless Chromium on the other end of a pipe, spoken to in the protocol
+//! of its developer tools: JSON messages with a zero byte behind each.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -75,15 +75,15 @@ impl Browser {
             session: None,
             next: 0,
         };
-        let target = browser.ask("Target.createTarget", json!({ "url": "about:blank" }));
+        let target = browser.ask("Target.createTarget", &json!({ "url": "about:blank" }));
         let target = json!({ "targetId": target["targetId"], "flatten": true });
-        let attached = browser.ask("Target.attachToTarget", target);
+        let attached = browser.ask("Target.attachToTarget", &target);
         browser.session = Some(attached["sessionId"].as_str().unwrap().to_owned());
         browser
     }
 
     pub(crate) fn open(&mut self, url: &str) {
-        let opened = self.ask("Page.navigate", json!({ "url": url }));
+        let opened = self.ask("Page.navigate", &json!({ "url": url }));
         assert!(opened["errorText"].is_null(), "{url}: {opened}");
     }
 
@@ -91,7 +91,7 @@ impl Browser {
     pub(crate) fn evaluate(&mut self, expression: &str) -> Value {
         let parameters =
             json!({ "expression": expression, "returnByValue": true, "awaitPromise": true });
-        let mut answer = self.ask("Runtime.evaluate", parameters);
+        let mut answer = self.ask("Runtime.evaluate", &parameters);
         let failed = &answer["exceptionDetails"];
         assert!(failed.is_null(), "{expression}: {failed}");
         answer["result"]["value"].take()
@@ -100,12 +100,12 @@ impl Browser {
     /// A picture of the whole page.
     pub(crate) fn screenshot(&mut self, file: &Path) {
         let whole = json!({ "format": "png", "captureBeyondViewport": true });
-        let picture = self.ask("Page.captureScreenshot", whole);
+        let picture = self.ask("Page.captureScreenshot", &whole);
         let picture = from_base64(picture["data"].as_str().unwrap());
         std::fs::write(file, picture).unwrap();
     }
 
-    fn ask(&mut self, method: &str, parameters: Value) -> Value {
+    fn ask(&mut self, method: &str, parameters: &Value) -> Value {
         self.next += 1;
         let mut request = json!({ "id": self.next, "method": method, "params": parameters });
         if let Some(session) = &self.session {
