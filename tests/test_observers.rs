@@ -377,3 +377,63 @@ async fn an_observer_may_panic_while_a_panic_of_the_service_passes_through() {
     assert_eq!(notes.take(), ["attempt 1: dropped", "dropped after 1"]);
     assert!(send(&client, "x").await.is_ok());
 }
+
+/// Adds up where a breaker stands, from what it hears.
+#[derive(Default)]
+struct Standing(Mutex<std::collections::HashMap<BreakerState, i64>>);
+
+impl Observer for Standing {
+    fn on_event(&self, event: &Event<'_>) {
+        let (left, entered) = match *event {
+            Event::BreakerAdded { state, .. } => (None, Some(state)),
+            Event::BreakerForcedOpen { from, .. } => (Some(from), Some(BreakerState::ForcedOpen)),
+            Event::BreakerDisabled { from, .. } => (Some(from), Some(BreakerState::Disabled)),
+            Event::BreakerClosed { from, .. } => (Some(from), Some(BreakerState::Closed)),
+            _ => (None, None),
+        };
+        let mut standing = self.0.lock().unwrap();
+        for (state, change) in [(left, -1), (entered, 1)] {
+            if let Some(state) = state {
+                *standing.entry(state).or_default() += change;
+            }
+        }
+    }
+}
+
+#[test]
+fn an_observer_that_comes_amid_changes_misses_none_and_hears_none_twice() {
+    const ROUNDS: usize = 2_000;
+    let breaker = Breaker::new("pool", plain(BreakerConfig::consecutive(1))).unwrap();
+    let observers: Vec<_> = (0..100).map(|_| Arc::new(Standing::default())).collect();
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                for round in 0..ROUNDS {
+                    match round % 3 {
+                        0 => breaker.force_open("maintenance"),
+                        1 => breaker.disable(),
+                        _ => breaker.reset(),
+                    }
+                }
+            });
+        }
+        scope.spawn(|| {
+            for observer in &observers {
+                breaker.observe(observer.clone());
+                std::thread::yield_now();
+            }
+        });
+    });
+    let state = breaker.state();
+    for observer in observers {
+        let standing = observer.0.lock().unwrap();
+        for (known, count) in standing.iter() {
+            assert_eq!(
+                *count,
+                i64::from(*known == state),
+                "{standing:?} but {state:?}"
+            );
+        }
+        assert_eq!(standing.get(&state), Some(&1));
+    }
+}

@@ -11,8 +11,8 @@ use axum::routing::{get, post};
 use metrics_exporter_prometheus::{BuildError, Matcher, PrometheusBuilder, PrometheusHandle};
 use serde_json::{Map, Value, json};
 
-use crate::proxy::Health;
-use crate::upstream::{Mode, Upstream};
+use super::proxy::Health;
+use super::upstream::{Mode, Upstream};
 
 const PAGE: &str = include_str!("page.html");
 

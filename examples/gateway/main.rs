@@ -30,7 +30,9 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use proxy::{Gateway, Hosts, gateway};
+use steadfast::Breakers;
 use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 use tower::BoxError;
 use upstream::{Mode, Upstream};
@@ -38,23 +40,13 @@ use upstream::{Mode, Upstream};
 #[tokio::main]
 async fn main() -> Result<(), BoxError> {
     let port = port()?;
-    let primary = Upstream::start("primary").await?;
-    let replica = Upstream::start("replica").await?;
-    // Before anything is built that is to be measured.
-    let recorder = console::recorder()?;
-    let Gateway {
-        router,
+    let Running {
+        address,
+        primary,
+        replica,
         breakers,
-        health,
-    } = gateway(Hosts {
-        primary: primary.address,
-        replica: replica.address,
-    })?;
-    let hosts = vec![primary.clone(), replica.clone()];
-    let router = console::console(recorder, health, hosts).fallback_service(router);
-    let listener = TcpListener::bind(("127.0.0.1", port.unwrap_or(0))).await?;
-    let address = listener.local_addr()?;
-    let serving = tokio::spawn(async move { axum::serve(listener, router).await });
+        serving,
+    } = start(port.unwrap_or(0)).await?;
     println!("gateway on http://{address}, in front of two hosts");
     if port.is_some() {
         println!("look at http://{address}/");
@@ -100,6 +92,42 @@ async fn main() -> Result<(), BoxError> {
         story.ask(None).await?;
     }
     Ok(())
+}
+
+/// The gateway, its console and the hosts behind it, all on loopback.
+pub(crate) struct Running {
+    pub(crate) address: SocketAddr,
+    primary: Upstream,
+    replica: Upstream,
+    breakers: Breakers<String>,
+    serving: JoinHandle<std::io::Result<()>>,
+}
+
+pub(crate) async fn start(port: u16) -> Result<Running, BoxError> {
+    let primary = Upstream::start("primary").await?;
+    let replica = Upstream::start("replica").await?;
+    // Before anything is built that is to be measured.
+    let recorder = console::recorder()?;
+    let Gateway {
+        router,
+        breakers,
+        health,
+    } = gateway(Hosts {
+        primary: primary.address,
+        replica: replica.address,
+    })?;
+    let hosts = vec![primary.clone(), replica.clone()];
+    let router = console::console(recorder, health, hosts).fallback_service(router);
+    let listener = TcpListener::bind(("127.0.0.1", port)).await?;
+    let address = listener.local_addr()?;
+    let serving = tokio::spawn(async move { axum::serve(listener, router).await });
+    Ok(Running {
+        address,
+        primary,
+        replica,
+        breakers,
+        serving,
+    })
 }
 
 /// The port to stay on, if any.

@@ -26,7 +26,7 @@ use steadfast::{
 };
 use tower::{BoxError, Service, ServiceBuilder, service_fn};
 
-use crate::cache::StaleCache;
+use super::cache::StaleCache;
 
 /// Requests in the gateway at once.
 const PLACES: NonZeroU32 = NonZeroU32::MIN.saturating_add(399);
