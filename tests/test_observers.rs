@@ -10,6 +10,7 @@
 
 mod support;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use steadfast::telemetry::{Event, Observer};
@@ -402,18 +403,16 @@ impl Observer for Standing {
 
 #[test]
 fn an_observer_that_comes_amid_changes_misses_none_and_hears_none_twice() {
-    const ROUNDS: usize = 2_000;
+    let all_there = AtomicBool::new(false);
     let breaker = Breaker::new("pool", plain(BreakerConfig::consecutive(1))).unwrap();
     let observers: Vec<_> = (0..100).map(|_| Arc::new(Standing::default())).collect();
     std::thread::scope(|scope| {
         for _ in 0..2 {
             scope.spawn(|| {
-                for round in 0..ROUNDS {
-                    match round % 3 {
-                        0 => breaker.force_open("maintenance"),
-                        1 => breaker.disable(),
-                        _ => breaker.reset(),
-                    }
+                while !all_there.load(Ordering::Relaxed) {
+                    breaker.force_open("maintenance");
+                    breaker.disable();
+                    breaker.reset();
                 }
             });
         }
@@ -422,6 +421,7 @@ fn an_observer_that_comes_amid_changes_misses_none_and_hears_none_twice() {
                 breaker.observe(observer.clone());
                 std::thread::yield_now();
             }
+            all_there.store(true, Ordering::Relaxed);
         });
     });
     let state = breaker.state();
