@@ -781,6 +781,9 @@ async fn a_stack_around_sees_through_a_status() {
     });
     let error = call.await.unwrap_err();
     assert_eq!(asked, 1, "the inner stack owns the retries");
+    let status = error.source().unwrap().downcast_ref::<Status>().unwrap();
+    let inner = status.source().unwrap().downcast_ref::<Error>().unwrap();
+    assert_eq!(inner.attempts(), 3);
     let status = told(error);
     assert_eq!(status.code(), Code::Unavailable);
     assert_eq!(reason(&status), "DEPENDENCY_FAILED");

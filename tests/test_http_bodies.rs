@@ -11,7 +11,7 @@ use std::io;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Wake, Waker};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue};
@@ -487,6 +487,31 @@ fn a_copy_that_reads_wakes_the_others_and_not_itself() {
     assert_ready!(first.poll());
     assert!(!first.is_woken());
     assert!(second.is_woken());
+}
+
+/// A task that is never run.
+struct Idle;
+
+impl Wake for Idle {
+    fn wake(self: Arc<Self>) {}
+}
+
+#[test]
+fn a_copy_that_is_dropped_or_has_read_holds_no_task() {
+    let (mut source, mut first) = stream();
+    let mut second = first.copy().unwrap();
+    let task = Arc::new(Idle);
+    let waker = Waker::from(Arc::clone(&task));
+    let mut cx = Context::from_waker(&waker);
+    for body in [&mut first, &mut second] {
+        assert_pending!(Pin::new(body).poll_frame(&mut cx));
+    }
+    assert_eq!(Arc::strong_count(&task), 4);
+    drop(second);
+    assert_eq!(Arc::strong_count(&task), 3);
+    give(&mut source, "a");
+    assert_ready!(Pin::new(&mut first).poll_frame(&mut cx));
+    assert_eq!(Arc::strong_count(&task), 2);
 }
 
 /// A body during whose first poll something happens, and what it then gives.

@@ -20,6 +20,7 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use http_body::{Body, Frame};
 use http_body_util::channel::{Channel, Sender};
 use http_body_util::{BodyExt, Full};
+use steadfast::Deadline;
 use steadfast::http::{ErrorBody, LookFuture, LookLayer, LookService, Looked};
 use support::{Clock, secs};
 use tokio_test::{assert_pending, assert_ready, task};
@@ -228,6 +229,18 @@ async fn a_body_that_trickles_holds_up_the_answer_no_longer_than_the_time_limit(
     }
     t.assert_now(1.2);
     assert_eq!(body.frame().await.unwrap().unwrap_err().to_string(), "gone");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_look_leaves_half_of_the_time_before_the_deadline() {
+    for (left, looked) in [(9.0, 1.0), (1.0, 0.5), (0.0, 0.0)] {
+        let t = Clock::start();
+        let (_source, body) = Channel::<Bytes, Infallible>::new(1);
+        let call = answer(layer(), 503, body);
+        let answer = Deadline::after(secs(left)).scope(call).await;
+        assert_eq!(seen(&answer), ErrorBody::truncated(""));
+        t.assert_now(looked);
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -224,6 +224,11 @@ where
             let entries = &this.shared.entries;
             entries.ask(index, this.kept.as_ref(), &failed.error)
         };
+        if index + 1 >= F::LEN {
+            // Nobody will ask for it any more, and while it lives a streamed
+            // body is buffered for it.
+            *this.kept = None;
+        }
         match asked {
             Ok(future) => this.phase.set(Phase::Entry { index, future }),
             Err(skipped) => {

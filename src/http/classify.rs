@@ -61,7 +61,7 @@ use crate::error::Stopped;
 /// A request that makes every instance fail is bounded by the number of
 /// attempts, and counts as no more than those. Where single clients send many
 /// of them, let a breaker per client or route judge
-/// ([`Breakers`](crate::Breakers), feature `keyed`), so that they open theirs
+/// (`Breakers`, feature `keyed`), so that they open theirs
 /// and nobody else's.
 ///
 /// # Examples

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use tower::{Layer, Service};
 
 use super::looked::Looked;
-use crate::deadline::instant_after;
+use crate::deadline::{Deadline, instant_after};
 use crate::stage::timer::Timer;
 
 /// Reads the beginning of error answers, so that a classifier can see what
@@ -35,7 +35,8 @@ use crate::stage::timer::Timer;
 /// those with details or a page of HTML show their code within it. At most
 /// 250 ms: an error's body comes with its head, or one retransmission later
 /// (200 ms at least on Linux). A body that trickles holds up the verdict by no
-/// more than that, which should be well below the attempt timeout.
+/// more than that, or half of what the deadline leaves; it should be well below
+/// the attempt timeout, which cuts the look and its answer with it.
 ///
 /// # Examples
 ///
@@ -68,6 +69,22 @@ pub struct LookLayer {
 struct Limits {
     bytes: usize,
     time: Duration,
+}
+
+impl Limits {
+    /// Until when to look. A deadline that passed meanwhile would put an error
+    /// of ours in the place of the answer, so half of what it leaves is kept
+    /// from the look.
+    fn until(self, now: Instant, deadline: Option<Deadline>) -> Instant {
+        let time = match deadline {
+            Some(deadline) => {
+                let left = deadline.instant().saturating_duration_since(now);
+                self.time.min(left / 2)
+            }
+            None => self.time,
+        };
+        instant_after(now, time)
+    }
 }
 
 impl LookLayer {
@@ -192,7 +209,7 @@ where
                 if !is_error {
                     return Poll::Ready(Ok(answer));
                 }
-                let until = instant_after(Instant::now(), this.limits.time);
+                let until = this.limits.until(Instant::now(), Deadline::current());
                 this.looking.insert(Looking { answer, until })
             }
         };

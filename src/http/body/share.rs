@@ -112,10 +112,9 @@ impl<B> Share<B> {
 impl<B> Drop for Share<B> {
     fn drop(&mut self) {
         self.common.bell.forget(self.reader.id);
+        // Dropped here, where no lock is held.
         let body = self.log().leave(&self.reader);
-        if body.is_some() {
-            self.common.bell.ring();
-        }
+        drop(body);
     }
 }
 
