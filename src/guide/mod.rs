@@ -18,3 +18,6 @@ pub mod tonic {}
 #[cfg(feature = "hyper")]
 #[doc = include_str!("aws_sdk.md")]
 pub mod aws_sdk {}
+
+#[doc = include_str!("what_to_alert_on.md")]
+pub mod what_to_alert_on {}
