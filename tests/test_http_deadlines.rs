@@ -499,6 +499,24 @@ async fn a_gateway_passes_on_what_its_caller_has_left() {
     t.assert_now(2.1);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_looks_when_it_is_called_sees_its_deadline() {
+    for (said, passed_on) in [
+        ("10S", "3000000u"),
+        ("500m", "500000u"),
+        ("nonsense", "3000000u"),
+    ] {
+        let log = Log::default();
+        // A proxy without a stack: headers are written in `call`.
+        let proxy = ServiceBuilder::new()
+            .layer(trusting_grpc())
+            .layer(OutboundDeadlineLayer::new(DeadlineHeader::grpc()))
+            .service(failing(&log, "grpc-timeout"));
+        proxy.oneshot(with("grpc-timeout", said)).await.unwrap();
+        log.assert(&[passed_on]);
+    }
+}
+
 // ---- the retry stop ----------------------------------------------------------
 
 /// A service on the other side of a wire: another task, with nothing in scope,
