@@ -9,6 +9,7 @@ mod support;
 
 use std::convert::Infallible;
 use std::future::ready;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use steadfast::fallback::{self, FallbackLayer};
@@ -17,6 +18,7 @@ use steadfast::{
     ServedBy, ServiceBuilderExt, Verdict, classify::classify_fn,
 };
 use support::*;
+use tokio_test::{assert_ready, task};
 use tower::{Layer, Service, ServiceBuilder, ServiceExt, service_fn};
 
 /// A primary that does `step` on one attempt, whatever happens.
@@ -532,6 +534,20 @@ async fn a_caller_may_forbid_to_do_it_elsewhere_as_well() {
     call.await.unwrap_err();
     assert_eq!(replica.calls(), 0);
     assert_eq!(client.oneshot("x").await.unwrap(), "ok");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_copy_that_nobody_asks_for_any_more_is_let_go() {
+    let secondary = service_fn(|_: Arc<()>| ready(Ok::<Text, Infallible>("secondary")));
+    let mut client = ServiceBuilder::new()
+        .fallback(fallback::service(secondary))
+        .resilience(bare().build().unwrap())
+        .service(service_fn(|_: Arc<()>| ready(Ok::<Text, Fault>("primary"))));
+    let request = Arc::new(());
+    let mut call = task::spawn(client.call(Arc::clone(&request)));
+    assert_eq!(assert_ready!(call.poll()).unwrap(), "primary");
+    // The ended future is kept, as by whoever pins it on the stack.
+    assert_eq!(Arc::strong_count(&request), 1);
 }
 
 #[tokio::test(start_paused = true)]

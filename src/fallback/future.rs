@@ -201,6 +201,8 @@ where
             Primary::Failed(failed) if this.shared.rule.falls_through(&failed.error) => failed,
             result => {
                 this.phase.set(Phase::Done);
+                // Nobody will ask for it: see below.
+                *this.kept = None;
                 Ambient::mark_given_up(this.watch.frame.given_up);
                 pass_on(*this.report, this.observers, None);
                 return Poll::Ready(Some(result.stands()));
