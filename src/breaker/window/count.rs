@@ -202,4 +202,26 @@ mod tests {
             assert_eq!(window.counts(), none, "in generation {generation}");
         }
     }
+
+    /// As a thread finds it that was held up for longer than its period.
+    #[test]
+    fn a_place_that_a_later_period_has_taken_is_not_taken_back() {
+        let window = CountWindow::new(2);
+        assert_eq!(window.write(0, 7, true), Some(1));
+        assert_eq!(window.write(0, 6, true), None);
+        assert_eq!(window.write(0, 7, false), Some(-1));
+        assert_eq!(window.write(0, 8, true), Some(1));
+        let half = RING_GENERATION / 2;
+        assert_eq!(window.write(0, 8 + half, false), Some(0), "still ahead");
+        assert_eq!(window.write(1, u32::MAX, true), Some(1), "never written");
+        assert_eq!(window.write(1, 0, true), Some(1), "the next after the last");
+        assert_eq!(window.write(1, u32::MAX, true), None);
+    }
+
+    #[test]
+    fn a_count_of_failures_below_zero_is_read_as_none() {
+        let most = u32::MAX / 2;
+        assert_eq!(visible(most), u64::from(most));
+        assert_eq!((visible(most + 1), visible(u32::MAX)), (0, 0));
+    }
 }

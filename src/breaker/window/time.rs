@@ -215,6 +215,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_success_is_judged_once_a_slot_while_the_minimum_is_held_and_never_late() {
+        let window = TimeWindow::new(Duration::from_secs(10));
+        let total = |seconds: u64| {
+            let counts = window.success(window.offset(), seconds * 1_000_000_000, 3);
+            counts.map(|counts| counts.total)
+        };
+        assert_eq!(
+            [(); 4].map(|()| total(0)),
+            [Some(1), Some(2), Some(3), None]
+        );
+        assert_eq!([(); 2].map(|()| total(1)), [Some(5), None]);
+        assert_eq!(total(11), Some(1));
+        assert_eq!(total(1), None, "its slot is another's by now");
+    }
+
+    #[test]
     fn a_full_slot_keeps_the_rate() {
         let window = TimeWindow::new(Duration::from_secs(10));
         let number = window.number(window.offset(), 0);
