@@ -231,6 +231,29 @@ mod tests {
     }
 
     #[test]
+    fn a_slot_is_cleared_only_under_the_number_it_has_and_turns_its_lap_over() {
+        let slot = Slot {
+            number: AtomicU64::new(7),
+            counts: AtomicU64::new(0),
+        };
+        let holds = |lap: u64, total: u64| {
+            let counts = slot.counts.load(Ordering::Relaxed);
+            assert_eq!(counts, 7 << 49 | lap << 48 | total);
+        };
+        slot.add(7, false);
+        slot.clear(6);
+        holds(0, 1);
+        slot.clear(7);
+        holds(1, 0);
+        slot.clear(7);
+        holds(1, 0);
+        slot.add(7, false);
+        holds(1, 1);
+        slot.clear(7);
+        holds(0, 0);
+    }
+
+    #[test]
     fn a_full_slot_keeps_the_rate() {
         let window = TimeWindow::new(Duration::from_secs(10));
         let number = window.number(window.offset(), 0);
