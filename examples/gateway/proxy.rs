@@ -151,10 +151,8 @@ fn client(
 + Send
 + Sync
 + 'static {
-    let client = Client::builder(TokioExecutor::new())
-        // The stack owns the retries.
-        .retry_canceled_requests(false)
-        .build::<HttpConnector, ReplayBody<Body>>(connector());
+    let client =
+        Client::builder(TokioExecutor::new()).build::<HttpConnector, ReplayBody<Body>>(connector());
     ServiceBuilder::new()
         .layer(AttemptSpanLayer::new())
         .layer(
