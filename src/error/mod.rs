@@ -1,6 +1,7 @@
 //! The one error of every stage.
 
 pub(crate) mod chain;
+mod model;
 mod stopped;
 
 use std::error::Error as StdError;

@@ -77,6 +77,8 @@ struct Failed<Res> {
     answer: Option<Res>,
     /// What the last entry failed with.
     fallback_error: Option<BoxError>,
+    /// When the entries' turn began.
+    at: Instant,
 }
 
 /// What the primary came to.
@@ -115,6 +117,7 @@ impl<Res> Failed<Res> {
             error,
             answer,
             fallback_error: None,
+            at: Instant::now(),
         })
     }
 
@@ -190,10 +193,15 @@ where
             result => {
                 this.phase.set(Phase::Done);
                 Ambient::mark_given_up(this.watch.frame.given_up);
-                pass_on(*this.report, None);
+                if let Some(report) = *this.report {
+                    pass_on(report);
+                }
                 return Poll::Ready(Some(result.stands()));
             }
         };
+        // One that was cut short here has left none.
+        this.report
+            .get_or_insert_with(|| CallReport::of_error(&failed.error));
         this.watch.frame.deadline = this.watch.overall;
         *this.failed = Some(failed);
         this.phase.set(Phase::Next { index: 0 });
@@ -209,7 +217,7 @@ where
         if index >= F::LEN {
             this.phase.set(Phase::Done);
             Ambient::mark_given_up(true);
-            pass_on(*this.report, None);
+            served(*this.report, failed.at, ServedBy::Primary);
             return this.failed.take().map(Failed::stands);
         }
         let asked = {
@@ -252,7 +260,9 @@ where
             Ok(answer) => {
                 this.phase.set(Phase::Done);
                 emit(&Event::FallbackServed { entry: index });
-                pass_on(*this.report, Some(index));
+                if let Some(failed) = this.failed {
+                    served(*this.report, failed.at, ServedBy::Fallback(index));
+                }
                 Poll::Ready(Some(answer))
             }
             Err(error) => {
@@ -310,13 +320,21 @@ fn entry_frame(watch: &Watch) -> Ambient {
     }
 }
 
-/// Hands the primary's report to whoever waits outside, with who served.
-fn pass_on(report: Option<CallReport>, entry: Option<usize>) {
-    if let (Some(report), true) = (report, Ambient::current().report_wanted) {
-        leave_report(CallReport {
-            served_by: entry.map_or(ServedBy::Primary, ServedBy::Fallback),
-            ..report
+/// Reports who served after the primary had failed, and how long that took.
+fn served(primary: Option<CallReport>, failed_at: Instant, served_by: ServedBy) {
+    if let Some(primary) = primary {
+        pass_on(CallReport {
+            served_by,
+            fallback_took: failed_at.elapsed(),
+            ..primary
         });
+    }
+}
+
+/// Hands a report to whoever waits for it outside.
+fn pass_on(report: CallReport) {
+    if Ambient::current().report_wanted {
+        leave_report(report);
     }
 }
 

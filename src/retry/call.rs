@@ -2,6 +2,7 @@
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use pin_project_lite::pin_project;
 use tokio::time::Instant;
@@ -333,6 +334,7 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
                 dependency: self.shared.dependency,
                 attempts: self.frame.attempt,
                 elapsed: tick.now().saturating_duration_since(self.started),
+                fallback_took: Duration::ZERO,
                 stopped,
                 verdict: Some(verdict),
                 served_by: ServedBy::Primary,
@@ -389,14 +391,6 @@ pub(super) fn leave(error: &Error) {
         Ambient::mark_given_up(true);
     }
     if Ambient::current().report_wanted {
-        leave_report(CallReport {
-            dependency,
-            attempts,
-            elapsed: error.elapsed(),
-            stopped: error.stopped(),
-            verdict,
-            served_by: ServedBy::Primary,
-            answered: false,
-        });
+        leave_report(CallReport::of_error(error));
     }
 }
