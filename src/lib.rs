@@ -15,6 +15,8 @@
 //! - **The deadline around the loop.** Attempts, waits and readiness share
 //!   what the caller has left; no wait begins towards an attempt that could not
 //!   be made any more.
+//! - **Defer between the deadline and the loop.** A parked call holds no
+//!   attempt, no permit and no budget charge, and its deadline still runs.
 //! - **The fallback outermost.** Inside the loop it would answer each attempt,
 //!   and neither loop nor breaker would ever see a failure.
 //!
@@ -41,6 +43,7 @@ mod builder;
 pub mod classify;
 mod config;
 pub mod deadline;
+pub mod defer;
 mod error;
 pub mod fallback;
 #[cfg(feature = "grpc")]
@@ -77,7 +80,7 @@ pub use classify::traits::{Classify, Replay};
 pub use classify::verdict::{Again, Health, Reason, Verdict, Work};
 pub use config::ConfigError;
 pub use deadline::value::Deadline;
-pub use error::{Error, ErrorKind, Stopped};
+pub use error::{Error, ErrorKind, ParkLimit, Stopped};
 #[cfg(feature = "serde")]
 pub use notice::RefusalNotice;
 pub use policy::{
@@ -89,4 +92,4 @@ pub use retry::backoff::Backoff;
 pub use retry::budget::RetryBudget;
 pub use scope::report::{CallReport, Capture, ServedBy};
 pub use scope::{Scope, Scoped};
-pub use stack::{Resilience, ResilienceLayer};
+pub use stack::{Deferring, DeferringLayer, Resilience, ResilienceLayer};

@@ -17,6 +17,8 @@
 //! | stopped | DEBUG | `dependency`, `attempts`, `stopped`, `reason` |
 //! | refused | DEBUG | `dependency`, `attempts`, `refusal`, `retry_after_ms` |
 //! | out of time | DEBUG | `dependency`, `attempts` |
+//! | parked | DEBUG | `dependency`, `parked` |
+//! | unparked | DEBUG | `dependency`, `parked`, `waited_ms`, `limit` |
 //! | fallback served | DEBUG | `entry` |
 //! | fallback failed | DEBUG | `entry` |
 //!
@@ -25,7 +27,7 @@
 use std::time::Duration;
 
 use crate::classify::verdict::Reason;
-use crate::error::Stopped;
+use crate::error::{ParkLimit, Stopped};
 use crate::refusal::Refusal;
 
 /// Something that happened inside a stack.
@@ -125,6 +127,26 @@ pub enum Event {
         dependency: &'static str,
         /// How many attempts were made.
         attempts: u32,
+    },
+    /// A refused call was put off.
+    #[non_exhaustive]
+    Parked {
+        /// The dependency's name.
+        dependency: &'static str,
+        /// How many calls are put off now.
+        parked: usize,
+    },
+    /// A call that was put off is so no longer: it is over.
+    #[non_exhaustive]
+    Unparked {
+        /// The dependency's name.
+        dependency: &'static str,
+        /// How many calls are put off now.
+        parked: usize,
+        /// Since it was first put off.
+        waited: Duration,
+        /// The bound that it ran into, if it did.
+        limit: Option<ParkLimit>,
     },
     /// A fallback gave the answer.
     #[non_exhaustive]
@@ -238,6 +260,22 @@ fn trace(event: &Event) {
             dependency,
             attempts,
         } => tracing::debug!(target: TARGET, dependency, attempts, "out of time"),
+        Event::Parked { dependency, parked } => {
+            tracing::debug!(target: TARGET, dependency, parked, "parked");
+        }
+        Event::Unparked {
+            dependency,
+            parked,
+            waited,
+            limit,
+        } => tracing::debug!(
+            target: TARGET,
+            dependency,
+            parked,
+            waited_ms = millis(waited),
+            limit = limit.map(ParkLimit::as_str),
+            "unparked"
+        ),
         Event::FallbackServed { entry } => {
             tracing::debug!(target: TARGET, entry, "fallback served");
         }

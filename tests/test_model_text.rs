@@ -174,7 +174,7 @@ async fn of_nested_stacks_the_innermost_end_is_told() {
     let breaker = steadfast::Breaker::new("shard", bk()).unwrap();
     breaker.force_open("hunter2");
     let error = outer
-        .call(|| async { breaker.admit().map(|permit| permit.success()) })
+        .call(|| async { breaker.admit().map(steadfast::Permit::success) })
         .await
         .unwrap_err();
     assert_text(

@@ -12,6 +12,7 @@ use super::door::{
     AJAR, CLOSED, DISABLED, DOOR_MASK, SHUT_OPEN, SHUT_PROBES, door_word, generation_of,
 };
 use super::in_flight::InFlight;
+use super::listener::Listeners;
 use super::news::News;
 use super::rules::Rules;
 use super::snapshot::BreakerSnapshot;
@@ -130,6 +131,11 @@ impl Core {
     /// A receiver that is told of each new generation.
     pub(crate) fn watch(&self) -> watch::Receiver<u32> {
         self.news.watch(|| self.lock().generation())
+    }
+
+    /// Those who are woken at each change of state.
+    pub(super) const fn listeners(&self) -> &Listeners {
+        &self.news.listeners
     }
 
     /// Whether the door is shut for certain: a look for those who mean to ask

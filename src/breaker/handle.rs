@@ -2,11 +2,13 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::task::Waker;
 
 use tokio::time::Instant;
 
 use super::config::BreakerConfig;
 use super::core::Core;
+use super::listener::Listener;
 use super::snapshot::BreakerSnapshot;
 use super::state::BreakerState;
 use super::ticket::Ticket;
@@ -158,6 +160,16 @@ impl Breaker {
             breaker: self.clone(),
             generations: self.core.watch(),
         }
+    }
+
+    /// Wakes a task at each change of state.
+    pub(crate) fn listen(&self, waker: &Waker) -> Listener {
+        Listener::new(self.clone(), waker)
+    }
+
+    /// A number that no other breaker has while a handle of this one lives.
+    pub(crate) fn number(&self) -> usize {
+        Arc::as_ptr(&self.core).addr()
     }
 
     /// Refuses all calls from now on, until it is [reset](Self::reset): the

@@ -66,6 +66,7 @@ pub(crate) mod handle;
 mod in_flight;
 pub(crate) mod late;
 mod layer;
+pub(crate) mod listener;
 mod news;
 mod open_time;
 mod ramp;
@@ -82,5 +83,5 @@ mod window;
 pub use layer::{BareAttempt, BreakerLayer};
 #[cfg(feature = "keyed")]
 pub use registry::KeyedBreakers;
-pub(crate) use stage::settings;
 pub use stage::{BreakerRunning, BreakerSettings, BreakerStage, OneBreaker, PickBreaker};
+pub(crate) use stage::{pick, settings};

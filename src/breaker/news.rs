@@ -4,6 +4,7 @@ use std::sync::OnceLock;
 
 use tokio::sync::watch;
 
+use super::listener::Listeners;
 use super::ticket::Transition;
 use crate::telemetry::{Event, emit};
 
@@ -12,12 +13,14 @@ use crate::telemetry::{Event, emit};
 pub(super) struct News {
     /// Told of each new generation; made by the first who watches.
     watched: OnceLock<watch::Sender<u32>>,
+    pub(super) listeners: Listeners,
 }
 
 impl News {
-    pub(super) const fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             watched: OnceLock::new(),
+            listeners: Listeners::default(),
         }
     }
 
@@ -39,6 +42,7 @@ impl News {
                 is_newer
             });
         }
+        self.listeners.wake();
         emit(&event(dependency, generation, transition));
     }
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod chain;
 mod model;
+mod park_limit;
 mod stopped;
 
 use std::error::Error as StdError;
@@ -15,6 +16,7 @@ use crate::refusal::Refusal;
 use crate::span::Span;
 
 use chain::chain;
+pub use park_limit::ParkLimit;
 pub use stopped::Stopped;
 
 /// What kind of end a call came to.
@@ -64,6 +66,7 @@ pub struct Error {
     kind: ErrorKind,
     attempts: u32,
     owns_retries: bool,
+    park_limit: Option<ParkLimit>,
     elapsed: Span,
     stopped: Option<Stopped>,
     verdict: Option<Verdict>,
@@ -80,6 +83,7 @@ impl Error {
             kind,
             attempts: 0,
             owns_retries: false,
+            park_limit: None,
             elapsed: Span::ZERO,
             stopped: None,
             verdict: None,
@@ -117,6 +121,21 @@ impl Error {
 
     pub(crate) fn caused_by(mut self, source: Option<BoxError>) -> Self {
         self.source = source;
+        self
+    }
+
+    /// Keeps what the error before this one had to say of the dependency, where
+    /// this one says nothing.
+    pub(crate) fn keeping(mut self, earlier: Option<Self>) -> Self {
+        if let Some(earlier) = earlier {
+            self.source = self.source.or(earlier.source);
+            self.verdict = self.verdict.or(earlier.verdict);
+        }
+        self
+    }
+
+    pub(crate) fn limited_by(mut self, limit: Option<ParkLimit>) -> Self {
+        self.park_limit = limit;
         self
     }
 
@@ -189,6 +208,14 @@ impl Error {
         self.refusal().is_some()
     }
 
+    /// The bound that a [`Defer`](crate::defer) ran into which would have put
+    /// the call off; `None` where none was asked, or the call cannot be put
+    /// off. The refusal itself stands as ever.
+    #[must_use]
+    pub const fn park_limit(&self) -> Option<ParkLimit> {
+        self.park_limit
+    }
+
     /// What the last fallback failed with, if the call fell through and every
     /// fallback failed.
     #[must_use]
@@ -253,6 +280,9 @@ impl fmt::Display for Error {
         if let (Some(stopped), false) = (&self.stopped, self.kind == ErrorKind::Refused) {
             write!(f, ": {stopped}")?;
         }
+        if let Some(limit) = self.park_limit {
+            write!(f, "; {limit}")?;
+        }
         if let (Some(verdict), None) = (&self.verdict, &self.source) {
             write!(f, " (last attempt: {})", verdict.reason())?;
         }
@@ -268,6 +298,7 @@ impl fmt::Debug for Error {
             .field("attempts", &self.attempts)
             .field("elapsed", &self.elapsed())
             .field("stopped", &self.stopped)
+            .field("park_limit", &self.park_limit)
             .field("verdict", &self.verdict)
             .field("source", &self.source)
             .field("fallback", &self.fallback)

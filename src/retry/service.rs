@@ -23,7 +23,7 @@ use crate::stage::{InnerService, Limits, Stage};
 #[derive(Debug)]
 pub struct RetryService<S, T> {
     service: S,
-    shared: Sharded<LoopShared<T>>,
+    pub(super) shared: Sharded<LoopShared<T>>,
 }
 
 impl<S, T> RetryService<S, T> {

@@ -44,7 +44,7 @@ pub struct Single<S, T> {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a single attempt",
     label = "a retry loop wraps only an `Attempt`, or a `Breaker` around one",
-    note = "the order is Fallback, Deadline, Retry, Breaker, Attempt, your service"
+    note = "the order is Fallback, Deadline, Defer, Retry, Breaker, Attempt, your service"
 )]
 pub trait SingleAttempt: sealed::Sealed {
     /// The service inside.
