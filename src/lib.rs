@@ -28,6 +28,14 @@
 //! scope of the task, tells the stacks further out that all has been tried. A
 //! stack with one attempt owns no retries; it leaves them to the next one out.
 //!
+//! # A loop that nobody owns
+//!
+//! A model that calls a tool again at every error is a retry loop without
+//! budget, backoff or breaker, and each of its sessions has one. Retries and
+//! breaker belong into the tool or the gateway, where all sessions meet;
+//! [`Error::for_model`] says plainly that it is over, and [`CallCap`] is the
+//! wall for those who call all the same. `examples/agent.rs` counts the sends.
+//!
 //! # Memory and clocks
 //!
 //! The clock is tokio's `Instant`, so that `tokio::time::pause` drives
@@ -90,6 +98,7 @@ pub use policy::{
 pub use refusal::{Refusal, RefusalReason};
 pub use retry::backoff::Backoff;
 pub use retry::budget::RetryBudget;
+pub use scope::cap::CallCap;
 pub use scope::report::{CallReport, Capture, ServedBy};
 pub use scope::{Scope, Scoped};
 pub use stack::{Deferring, DeferringLayer, Resilience, ResilienceLayer};

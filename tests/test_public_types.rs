@@ -22,7 +22,7 @@ use steadfast::stage::{Limits, Outcome, Single};
 use steadfast::telemetry::Event;
 use steadfast::{
     Again, Backoff, Breaker, BreakerConfig, BreakerSetting, BreakerSnapshot, BreakerState,
-    BreakerWatch, CallReport, Capture, ConfigError, Deadline, DefaultClassify, Deferring,
+    BreakerWatch, CallCap, CallReport, Capture, ConfigError, Deadline, DefaultClassify, Deferring,
     DeferringLayer, Description, Error, ErrorKind, FnService, Health, ParkLimit, Permit, Policy,
     PolicyBuilder, PolicyCall, Reason, Refusal, RefusalReason, Resilience, ResilienceLayer,
     RetryBudget, Scope, Scoped, ServedBy, Stopped, Verdict, Window, Work,
@@ -120,6 +120,7 @@ pin!(IdempotentIf<DefaultClassify, fn()>: Send Sync Unpin Clone);
 
 // What is ambient.
 pin!(Scope: Send Sync Unpin);
+pin!(CallCap: Send Sync Unpin Clone);
 pin!(Deadline: Send Sync Unpin Copy);
 pin!(Event: Send Sync Unpin Copy);
 

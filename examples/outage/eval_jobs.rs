@@ -234,7 +234,7 @@ impl Scenario for EvalJobs {
     }
 
     fn summary(&self) -> &'static str {
-        "jobs through an outage: each on its own retries, parked by a shared breaker, or deferred"
+        "jobs through an outage: on their own retries, parked by a shared breaker, or deferred"
     }
 
     fn inputs(&mut self) -> Vec<Input<'_>> {

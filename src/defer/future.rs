@@ -133,6 +133,7 @@ impl<Req, S: Deferrable<Req>> DeferFuture<Req, S> {
             *this.frame = this.frame.within(Ambient::current());
             this.frame.report_wanted = true;
         }
+        *this.frame = this.frame.capped_here();
         let polled = {
             let mut collecting = Collecting::new();
             let polled = {

@@ -29,7 +29,8 @@ pub enum ErrorKind {
     TimedOut,
     /// The deadline passed before there was an answer.
     DeadlineExceeded,
-    /// The breaker turned the call away.
+    /// The breaker turned the call away, or the [`CallCap`](crate::CallCap) in
+    /// scope did.
     Refused,
 }
 
@@ -229,6 +230,11 @@ impl Error {
         self.source
     }
 
+    /// The refusal that the call ended with, if it did.
+    fn turned_away(&self) -> Option<&Refusal> {
+        self.refusal().filter(|_| self.kind == ErrorKind::Refused)
+    }
+
     /// Whether a stack further out must leave it at this: retries were owned
     /// here, or would be useless.
     ///
@@ -240,10 +246,18 @@ impl Error {
             || self.verdict.is_some_and(|v| v.again() == Again::Never)
     }
 
+    /// Whether the call came on top of all that may be made.
+    fn is_capped(&self) -> bool {
+        self.kind == ErrorKind::Refused && self.stopped == Some(Stopped::CallCap)
+    }
+
     /// Whether the default fallback rule lets this through.
     pub(crate) fn falls_through(&self) -> bool {
         match self.kind {
-            ErrorKind::Refused | ErrorKind::DeadlineExceeded | ErrorKind::TimedOut => true,
+            // Our own excess must not be shoved on to a secondary.
+            ErrorKind::Refused => !self.is_capped(),
+            ErrorKind::DeadlineExceeded | ErrorKind::TimedOut => true,
+            ErrorKind::Failed if capped_below(self) => false,
             ErrorKind::Failed => self.verdict.is_none_or(|verdict| verdict.falls_through()),
         }
     }
@@ -258,6 +272,14 @@ pub(crate) fn given_up_below(error: &(dyn StdError + 'static)) -> bool {
     })
 }
 
+/// Whether a stack further down found no room under the cap on sends.
+fn capped_below(error: &(dyn StdError + 'static)) -> bool {
+    chain(error).any(|cause| {
+        let inner = cause.downcast_ref::<Error>();
+        inner.is_some_and(Error::is_capped)
+    })
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let dependency = self.dependency;
@@ -267,9 +289,9 @@ impl fmt::Display for Error {
             ErrorKind::DeadlineExceeded => {
                 write!(f, "deadline exceeded calling `{dependency}`")?;
             }
-            ErrorKind::Refused => match self.refusal() {
+            ErrorKind::Refused => match self.turned_away() {
                 Some(refusal) => write!(f, "{refusal}")?,
-                None => write!(f, "call to `{dependency}` was refused")?,
+                None => write!(f, "call to `{dependency}` was not made")?,
             },
         }
         if self.attempts > 0 {
@@ -277,7 +299,7 @@ impl fmt::Display for Error {
             write!(f, " after {} attempt{plural}", self.attempts)?;
             write!(f, " in {:?}", self.elapsed())?;
         }
-        if let (Some(stopped), false) = (&self.stopped, self.kind == ErrorKind::Refused) {
+        if let (Some(stopped), None) = (&self.stopped, self.turned_away()) {
             write!(f, ": {stopped}")?;
         }
         if let Some(limit) = self.park_limit {

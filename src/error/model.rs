@@ -36,7 +36,7 @@ impl Error {
     ///
     /// let text = error.for_model();
     /// assert!(text.starts_with("The call to `web search` failed: no attempts left."));
-    /// assert!(text.contains("It was tried once over"));
+    /// assert!(text.contains("It was tried once"));
     /// assert!(text.ends_with("This is final: do not retry this call."));
     /// assert!(!text.contains("10.0.0.7"));
     /// # }
@@ -74,7 +74,9 @@ impl Error {
         let who = self.dependency();
         match (self.kind(), self.stopped()) {
             (ErrorKind::Refused, Some(Stopped::Breaker(refusal))) => refused(who, refusal.reason()),
-            (ErrorKind::Refused, _) => format!("The call to `{who}` was refused"),
+            (ErrorKind::Refused, stopped) => {
+                format!("The call to `{who}` was not made{}", limit(stopped))
+            }
             (ErrorKind::DeadlineExceeded, _) => {
                 format!("The time for the call to `{who}` ran out before there was an answer")
             }

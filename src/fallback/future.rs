@@ -286,6 +286,8 @@ where
     type Output = Result<Res, Error>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let watch = self.as_mut().project().watch;
+        watch.frame = watch.frame.capped_here();
         loop {
             match self.as_mut().project().phase.project() {
                 PhaseProj::Primary { .. } => {

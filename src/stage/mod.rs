@@ -118,6 +118,8 @@ pub(crate) enum Failure {
     TimedOut,
     /// The deadline passed.
     DeadlineExceeded,
+    /// There is no room under the call cap; nothing was sent.
+    Capped,
 }
 
 /// What bounds an attempt from outside.
