@@ -95,6 +95,8 @@ pub use policy::{
     BreakerSetting, Description, FnService, IntoBreakers, Policy, PolicyBuilder, PolicyCall,
     PolicyChanges,
 };
+#[cfg(feature = "serde")]
+pub use policy::{NamedBreaker, PolicySnapshot};
 pub use refusal::{Refusal, RefusalReason};
 pub use retry::backoff::Backoff;
 pub use retry::budget::RetryBudget;

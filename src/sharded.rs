@@ -51,6 +51,14 @@ impl<T> Sharded<T> {
         }
     }
 
+    /// How many handles there are; others may come and go meanwhile.
+    #[cfg(any(feature = "serde", test))]
+    pub(crate) fn handles(&self) -> usize {
+        let shards = self.root.shards.iter();
+        // One count of each is its place in the list.
+        shards.map(|shard| Arc::strong_count(shard) - 1).sum()
+    }
+
     /// A handle that outlives this; one reference count, this thread's.
     pub(crate) fn handle(&self) -> Handle<T> {
         let shards = &self.root.shards;
@@ -113,6 +121,7 @@ mod tests {
         .join()
         .unwrap();
         shared.store(7, Ordering::Relaxed);
+        assert_eq!(shared.handles(), 2);
         drop(shared);
         assert_eq!(handle.load(Ordering::Relaxed), 7);
         assert_eq!(elsewhere.load(Ordering::Relaxed), 7);

@@ -88,6 +88,7 @@ async fn idle_keys_go_and_a_failure_keeps_one_for_the_idle_time_only() {
     advance(IDLE / 2).await;
     breakers.drop_idle();
     assert_eq!(breakers.len(), 1, "the one that failed");
+    assert!(!breakers.is_empty());
     // Its failure is remembered still.
     breakers.get(&7).admit().unwrap().failure();
     assert_eq!(breakers.get(&7).state(), BreakerState::Open);
@@ -130,6 +131,48 @@ async fn a_key_in_use_outlives_one_that_is_not() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_key_that_was_only_held_when_its_room_was_wanted_counts_as_used_again() {
+    let breakers = bounded(2, 100);
+    let held = breakers.get(&0);
+    for key in 1..300 {
+        breakers.get(&key).admit().unwrap().success();
+    }
+    drop(held);
+    for (times, key) in (1u32..).zip(300..1000) {
+        breakers.get(&key).admit().unwrap().success();
+        breakers.get(&0).disable();
+        breakers.get(&0).reset();
+        assert_eq!(breakers.get(&0).snapshot().generation(), 2 * times);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn where_all_keys_are_in_use_one_goes_for_each_newcomer() {
+    let breakers = bounded(2, 100);
+    let newcomers = [100, 101, 102];
+    for key in (0..100).chain(0..100).chain(newcomers) {
+        breakers.get(&key).admit().unwrap().success();
+    }
+    assert_eq!((breakers.len(), breakers.overflowed()), (100, 0));
+    for key in newcomers {
+        breakers.get(&key).admit().unwrap().success();
+    }
+    assert_eq!((breakers.len(), breakers.overflowed()), (100, 0));
+}
+
+#[test]
+fn debug_names_a_registry_and_its_bounds() {
+    let breakers = bounded(2, 100);
+    let shown = format!("{breakers:?}");
+    for part in ["\"hosts\"", "max_keys: 100", "idle: 600s"] {
+        assert!(shown.contains(part), "{part} in {shown}");
+    }
+    let builder = Policy::builder("inventory").breakers(breakers, |request: &u64| request);
+    let shown = format!("{builder:?}");
+    assert!(shown.contains("max_keys: 100"), "{shown}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_policy_keeps_hosts_apart() {
     let config = BreakerConfig::consecutive(2).open_time(10 * SECOND);
     let hosts: Breakers<String> = Breakers::new("hosts", config).unwrap();
@@ -165,6 +208,8 @@ async fn a_policy_keeps_hosts_apart() {
     }
     assert_eq!(sent.load(Ordering::Relaxed), 12);
     assert_eq!(hosts.len(), 2);
+    assert_eq!(hosts.name(), "hosts");
+    assert_eq!(hosts.get("works").name(), hosts.name());
     assert_eq!(hosts.get("broken").state(), BreakerState::Open);
 }
 

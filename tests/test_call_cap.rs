@@ -5,6 +5,10 @@
     clippy::unwrap_used,
     reason = "a test that unwraps in vain should fail"
 )]
+#![allow(
+    clippy::async_yields_async,
+    reason = "what is made in one scope is polled in another"
+)]
 
 mod support;
 

@@ -9,9 +9,9 @@
 use std::convert::Infallible;
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::task::{Context, Poll};
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll, Wake, Waker};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue};
@@ -19,7 +19,7 @@ use http_body::{Body, Frame, SizeHint};
 use http_body_util::channel::{Channel, Sender};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Empty, Full};
-use steadfast::http::{CopyBody, ReplayBody, ReplayError};
+use steadfast::http::{CopyBody, ReplayBody, ReplayError, ReplayLayer, ReplayService};
 use tokio_test::{assert_pending, assert_ready, task};
 use tower::BoxError;
 
@@ -129,6 +129,18 @@ fn a_body_that_no_attempt_has_read_is_sent_once_by_the_next() {
         assert_eq!(frames(&mut second), ["abc", "(end)"]);
         assert_eq!(frames(&mut second), ["(end)"]);
     }
+}
+
+#[test]
+fn only_a_copy_of_which_nothing_was_read_is_intact() {
+    let (mut source, mut first) = stream();
+    let second = first.copy().unwrap();
+    assert!(first.is_intact() && second.is_intact());
+    give(&mut source, "a");
+    assert_eq!(next(&mut first).unwrap(), "a");
+    assert!(!first.is_intact() && second.is_intact());
+    // It can be copied from the start all the same.
+    assert!(first.copy().unwrap().is_intact());
 }
 
 #[test]
@@ -463,6 +475,107 @@ fn copies_read_at_once_all_get_every_frame_in_order_and_are_woken_for_it() {
 }
 
 #[test]
+fn a_copy_that_reads_wakes_the_others_and_not_itself() {
+    let (mut source, mut first) = stream();
+    let mut second = first.copy().unwrap();
+    let mut tasks = [&mut first, &mut second].map(|body| task::spawn(body.frame()));
+    for task in &mut tasks {
+        assert_pending!(task.poll());
+    }
+    give(&mut source, "a");
+    let [first, second] = &mut tasks;
+    assert_ready!(first.poll());
+    assert!(!first.is_woken());
+    assert!(second.is_woken());
+}
+
+/// A task that is never run.
+struct Idle;
+
+impl Wake for Idle {
+    fn wake(self: Arc<Self>) {}
+}
+
+#[test]
+fn a_copy_that_is_dropped_or_has_read_holds_no_task() {
+    let (mut source, mut first) = stream();
+    let mut second = first.copy().unwrap();
+    let task = Arc::new(Idle);
+    let waker = Waker::from(Arc::clone(&task));
+    let mut cx = Context::from_waker(&waker);
+    for body in [&mut first, &mut second] {
+        assert_pending!(Pin::new(body).poll_frame(&mut cx));
+    }
+    assert_eq!(Arc::strong_count(&task), 4);
+    drop(second);
+    assert_eq!(Arc::strong_count(&task), 3);
+    give(&mut source, "a");
+    assert_ready!(Pin::new(&mut first).poll_frame(&mut cx));
+    assert_eq!(Arc::strong_count(&task), 2);
+}
+
+/// A body during whose first poll something happens, and what it then gives.
+struct Meanwhile {
+    event: Option<Box<dyn FnOnce() + Send>>,
+    gives: Gives,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Gives {
+    Nothing,
+    Frame,
+    End,
+    Error,
+    Panic,
+}
+
+impl Body for Meanwhile {
+    type Data = Bytes;
+    type Error = io::Error;
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
+        let event = self.event.take().unwrap();
+        event();
+        match self.gives {
+            Gives::Nothing => Poll::Pending,
+            Gives::Frame => Poll::Ready(Some(Ok(Frame::data("a".into())))),
+            Gives::End => Poll::Ready(None),
+            Gives::Error => Poll::Ready(Some(Err(io::Error::other("gone")))),
+            Gives::Panic => panic!("scripted panic"),
+        }
+    }
+}
+
+#[test]
+fn a_copy_that_finds_the_body_being_polled_is_woken_when_it_is_back() {
+    for gives in [
+        Gives::Nothing,
+        Gives::Frame,
+        Gives::End,
+        Gives::Error,
+        Gives::Panic,
+    ] {
+        let other = Arc::new(Mutex::new(None::<ReplayBody<Meanwhile>>));
+        let left = Arc::new(Mutex::new(None));
+        let (mut waits, taken, leave) = (task::spawn(()), Arc::clone(&other), Arc::clone(&left));
+        let event = move || {
+            let mut second = taken.lock().unwrap().take().unwrap();
+            assert_pending!(waits.enter(|cx, _| Pin::new(&mut second).poll_frame(cx)));
+            *leave.lock().unwrap() = Some((waits, second));
+        };
+        let event = Some(Box::new(event) as Box<dyn FnOnce() + Send>);
+        let mut first = ReplayBody::new(Meanwhile { event, gives }, CAP);
+        *other.lock().unwrap() = first.copy();
+        let polled = std::panic::AssertUnwindSafe(|| next(&mut first));
+        let _ = std::panic::catch_unwind(polled);
+        let (waits, _second) = left.lock().unwrap().take().unwrap();
+        assert!(waits.is_woken(), "{gives:?}");
+    }
+}
+
+#[test]
 fn the_waiting_of_a_dropped_copy_takes_no_wake_from_the_other() {
     let (mut source, mut first) = stream();
     let mut second = first.copy().unwrap();
@@ -499,6 +612,37 @@ fn past_the_cap_the_attempt_that_began_last_goes_on_whoever_reads_too_much() {
         drop(source);
         assert_eq!(frames(&mut newer), ["ghi", "(end)"]);
     }
+}
+
+#[test]
+fn past_the_cap_no_other_attempt_takes_what_is_left_for_the_one_that_goes_on() {
+    let (mut source, mut first) = stream_with_cap(3);
+    let mut second = first.copy().unwrap();
+    let mut third = first.copy().unwrap();
+    give(&mut source, "abc");
+    for body in [&mut first, &mut second, &mut third] {
+        assert_eq!(next(body).unwrap(), "abc");
+    }
+    give(&mut source, "def");
+    give(&mut source, "ghi");
+    drop(source);
+    assert!(next(&mut first).unwrap_err().is_outgrown());
+    assert!(!second.is_end_stream());
+    assert!(next(&mut second).unwrap_err().is_outgrown());
+    assert_eq!(frames(&mut third), ["def", "ghi", "(end)"]);
+}
+
+#[test]
+fn past_the_cap_an_attempt_that_is_gone_stands_in_nobodys_way() {
+    let (mut source, mut older) = stream_with_cap(3);
+    let mut newer = older.copy().unwrap();
+    let _spare = older.copy().unwrap();
+    assert_eq!(next(&mut older).unwrap(), "(pending)");
+    assert_eq!(next(&mut newer).unwrap(), "(pending)");
+    drop(newer);
+    give(&mut source, "abcdef");
+    drop(source);
+    assert_eq!(frames(&mut older), ["abcdef", "(end)"]);
 }
 
 #[test]
@@ -559,6 +703,9 @@ fn it_can_be_sent_and_shared_whatever_the_body_is() {
     is::<ReplayBody<UnsyncBoxBody<Bytes, BoxError>>>();
     is::<ReplayBody<tonic::body::Body>>();
     is::<ReplayBody<Stream>>();
+    is::<ReplayError>();
+    is::<ReplayLayer>();
+    is::<ReplayService<()>>();
 }
 
 #[test]
@@ -567,4 +714,39 @@ fn of_boxed_bodies_only_the_empty_have_a_copy_of_their_own() {
     assert!(Empty::<Bytes>::new().boxed_unsync().copy().is_some());
     assert!(Full::<Bytes>::from("a").boxed().copy().is_none());
     assert!(Full::<Bytes>::from("a").boxed_unsync().copy().is_none());
+}
+
+#[test]
+fn one_of_two_bodies_is_copied_and_intact_as_it_is() {
+    type Either = http_body_util::Either<Full<Bytes>, ReplayBody<Stream>>;
+    let (mut source, mut first) = stream_with_cap(0);
+    let copy = Some(Either::Right(first.copy().unwrap()));
+    assert!(copy.is_intact());
+    assert!(copy.copy().unwrap().is_some());
+    give(&mut source, "a");
+    assert_eq!(next(&mut first).unwrap(), "a");
+    assert!(!copy.is_intact());
+    assert!(copy.copy().is_none());
+
+    let left = Some(Either::Left(Full::from("a")));
+    assert!(left.is_intact());
+    let copy = left.copy().flatten().unwrap();
+    assert!(matches!(copy, Either::Left(full) if full.size_hint().exact() == Some(1)));
+    let none = None::<ReplayBody<Stream>>;
+    assert!(none.is_intact() && matches!(none.copy(), Some(None)));
+}
+
+#[cfg(feature = "grpc")]
+#[test]
+fn of_tonics_bodies_only_the_empty_have_a_copy_of_their_own() {
+    assert!(tonic::body::Body::empty().copy().unwrap().is_end_stream());
+    let full = tonic::body::Body::new(Full::<Bytes>::from("a"));
+    assert!(full.copy().is_none());
+}
+
+#[cfg(feature = "axum")]
+#[test]
+fn of_axums_bodies_only_the_empty_have_a_copy_of_their_own() {
+    assert!(axum::body::Body::empty().copy().unwrap().is_end_stream());
+    assert!(axum::body::Body::from("a").copy().is_none());
 }

@@ -12,7 +12,7 @@ mod support;
 
 use std::convert::Infallible;
 use std::future::{Future, ready};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Request, Response, StatusCode};
@@ -214,7 +214,9 @@ struct Noted(Clock, Arc<Mutex<Vec<f64>>>);
 
 impl Drop for Noted {
     fn drop(&mut self) {
-        self.1.lock().unwrap().push(self.0.now());
+        // Also while a failed test unwinds.
+        let mut times = self.1.lock().unwrap_or_else(PoisonError::into_inner);
+        times.push(self.0.now());
     }
 }
 
@@ -393,6 +395,22 @@ async fn of_several_headers_and_scopes_the_least_holds() {
     let call = hanging.answer(&layer, request);
     assert_eq!(around.scope(call).await.status(), 504);
     t.assert_now(0.25);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deadline_that_is_in_scope_only_where_the_future_runs_holds_too() {
+    let t = Clock::start();
+    let mut service =
+        ServiceBuilder::new()
+            .layer(trusting_grpc())
+            .service_fn(|_: Request<()>| async {
+                tokio::time::sleep(secs(60.0)).await;
+                Ok::<_, Infallible>(answer(200))
+            });
+    let call = service.call(with("grpc-timeout", "2S"));
+    let answer = Deadline::after(secs(0.5)).scope(call).await.unwrap();
+    assert_eq!(answer.status(), 504);
+    t.assert_now(0.5);
 }
 
 #[tokio::test(start_paused = true)]

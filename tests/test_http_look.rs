@@ -20,7 +20,8 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use http_body::{Body, Frame};
 use http_body_util::channel::{Channel, Sender};
 use http_body_util::{BodyExt, Full};
-use steadfast::http::{ErrorBody, LookLayer, Looked};
+use steadfast::Deadline;
+use steadfast::http::{ErrorBody, LookFuture, LookLayer, LookService, Looked};
 use support::{Clock, secs};
 use tokio_test::{assert_pending, assert_ready, task};
 use tower::{Layer, ServiceExt, service_fn};
@@ -231,6 +232,18 @@ async fn a_body_that_trickles_holds_up_the_answer_no_longer_than_the_time_limit(
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_look_leaves_half_of_the_time_before_the_deadline() {
+    for (left, looked) in [(9.0, 1.0), (1.0, 0.5), (0.0, 0.0)] {
+        let t = Clock::start();
+        let (_source, body) = Channel::<Bytes, Infallible>::new(1);
+        let call = answer(layer(), 503, body);
+        let answer = Deadline::after(secs(left)).scope(call).await;
+        assert_eq!(seen(&answer), ErrorBody::truncated(""));
+        t.assert_now(looked);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_body_that_fails_while_it_is_looked_at_fails_where_it_did() {
     let t = Clock::start();
     let (source, body) = Channel::new(1);
@@ -277,4 +290,18 @@ async fn an_error_of_the_client_is_passed_on() {
         Err::<Response<Full<Bytes>>, _>(io::Error::other("refused"))
     }));
     assert_eq!(client.oneshot(()).await.unwrap_err().to_string(), "refused");
+}
+
+#[test]
+fn what_is_looked_at_can_be_sent_and_shared_as_the_body_can() {
+    type Boxed = http_body_util::combinators::BoxBody<Bytes, io::Error>;
+    type Unsync = http_body_util::combinators::UnsyncBoxBody<Bytes, io::Error>;
+    const fn send<T: Send + 'static>() {}
+    const fn sync<T: Send + Sync + Unpin + 'static>() {}
+    sync::<Looked<Boxed>>();
+    send::<Looked<Unsync>>();
+    send::<LookFuture<std::future::Pending<()>, Unsync>>();
+    sync::<LookLayer>();
+    sync::<LookService<()>>();
+    sync::<ErrorBody>();
 }

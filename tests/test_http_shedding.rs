@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use http::{HeaderValue, Request, Response};
+use http::{Request, Response};
 use steadfast::http::{HttpClassifier, ShedLayer};
 use steadfast::{Classify, Health, Verdict, Work};
 use tokio::sync::{Semaphore, mpsc};
@@ -90,13 +90,14 @@ fn header<'a>(answer: &'a Answer, name: &str) -> Option<&'a str> {
         .map(|value| value.to_str().unwrap())
 }
 
-/// What a service whose only place is taken answers.
-async fn turned_away(layer: ShedLayer, request: Request<()>) -> Answer {
+/// What a service whose only place is taken answers, at once.
+fn turned_away(layer: &ShedLayer, request: Request<()>) -> Answer {
     let handler = Handler::new();
     let service = layer.layer(handler.clone());
     let mut held = task::spawn(service.clone().oneshot(plain()));
     assert_pending!(held.poll());
-    let answer = service.oneshot(request).await.unwrap();
+    let mut away = task::spawn(service.oneshot(request));
+    let answer = assert_ready!(away.poll()).unwrap();
     assert_eq!(handler.calls(), 1, "the handler never sees it");
     answer
 }
@@ -108,7 +109,7 @@ async fn what_has_no_place_gets_an_empty_503_at_once() {
     let mut calls: Vec<_> = (0..5)
         .map(|_| task::spawn(service.clone().oneshot(plain())))
         .collect();
-    let polled: Vec<_> = calls.iter_mut().map(|call| call.poll()).collect();
+    let polled: Vec<_> = calls.iter_mut().map(task::Spawn::poll).collect();
     assert!(polled[..2].iter().all(Poll::is_pending));
     for answer in polled.into_iter().skip(2) {
         let answer = assert_ready!(answer).unwrap();
@@ -133,13 +134,13 @@ async fn what_has_no_place_gets_an_empty_503_at_once() {
 #[tokio::test]
 async fn a_place_is_held_until_the_head_and_not_by_the_body() {
     let handler = Handler::new();
-    let service = places(1).layer(handler.clone());
-    let mut first = task::spawn(service.clone().oneshot(plain()));
+    let mut service = places(1).layer(handler.clone());
+    let mut first = task::spawn(service.call(plain()));
     assert_pending!(first.poll());
     handler.let_one_answer();
     let answer = assert_ready!(first.poll()).unwrap();
-    // The body is not read yet, and the call's future still there.
-    let mut second = task::spawn(service.oneshot(plain()));
+    // The body is not read yet, and the call's own future still there.
+    let mut second = task::spawn(service.call(plain()));
     assert_pending!(second.poll());
     assert_eq!(handler.calls(), 2);
     drop((answer, first));
@@ -163,7 +164,8 @@ async fn a_call_that_was_not_polled_holds_no_place() {
     let unpolled = service.call(plain());
     let mut call = task::spawn(service.call(plain()));
     assert_pending!(call.poll());
-    assert_eq!(unpolled.await.unwrap().status(), 503);
+    let mut late = task::spawn(unpolled);
+    assert_eq!(assert_ready!(late.poll()).unwrap().status(), 503);
 }
 
 #[tokio::test]
@@ -232,7 +234,7 @@ async fn a_readiness_that_failed_is_the_calls_error() {
 #[tokio::test]
 async fn the_status_and_the_wait_are_switchable() {
     let layer = places(1).too_many_requests();
-    let answer = turned_away(layer, plain()).await;
+    let answer = turned_away(&layer, plain());
     assert_eq!(answer.status(), 429);
     for (wait, seconds) in [
         (Duration::from_millis(1), "1"),
@@ -240,7 +242,7 @@ async fn the_status_and_the_wait_are_switchable() {
         (Duration::from_millis(30_001), "31"),
         (Duration::MAX, "18446744073709551615"),
     ] {
-        let answer = turned_away(places(1).retry_after(wait), plain()).await;
+        let answer = turned_away(&places(1).retry_after(wait), plain());
         assert_eq!(header(&answer, "retry-after"), Some(seconds), "{wait:?}");
     }
 }
@@ -253,7 +255,7 @@ async fn grpc_is_turned_away_in_its_own_words() {
         "Application/gRPC;charset=utf-8",
         "application/grpc-web+proto",
     ] {
-        let answer = turned_away(places(1), typed(content_type)).await;
+        let answer = turned_away(&places(1), typed(content_type));
         assert_eq!(answer.status(), 200);
         assert_eq!(header(&answer, "content-type"), Some(content_type));
         assert_eq!(header(&answer, "grpc-status"), Some("14"));
@@ -261,11 +263,11 @@ async fn grpc_is_turned_away_in_its_own_words() {
         assert_eq!(answer.body(), "");
     }
     for content_type in ["application/json", "application/grp", "", "text/grpc"] {
-        let answer = turned_away(places(1), typed(content_type)).await;
+        let answer = turned_away(&places(1), typed(content_type));
         assert_eq!(answer.status(), 503, "{content_type}");
         assert_eq!(header(&answer, "grpc-status"), None);
     }
-    let answer = turned_away(places(1).too_many_requests(), typed("application/grpc")).await;
+    let answer = turned_away(&places(1).too_many_requests(), typed("application/grpc"));
     assert_eq!(header(&answer, "grpc-status"), Some("8"));
     for (wait, millis) in [
         (Duration::from_micros(1), "1"),
@@ -273,7 +275,7 @@ async fn grpc_is_turned_away_in_its_own_words() {
         (Duration::MAX, "2147483647"),
     ] {
         let layer = places(1).retry_after(wait);
-        let answer = turned_away(layer, typed("application/grpc")).await;
+        let answer = turned_away(&layer, typed("application/grpc"));
         assert_eq!(header(&answer, "grpc-retry-pushback-ms"), Some(millis));
     }
 }
@@ -285,13 +287,13 @@ async fn clients_of_ours_hear_that_the_work_was_not_begun() {
         let memo = steadfast::Replay::<Request<()>>::memo(&classify, &plain());
         Classify::<Request<()>, Answer>::classify(&classify, &memo, Ok(answer))
     };
-    let full = judge(&turned_away(places(1), plain()).await);
+    let full = judge(&turned_away(&places(1), plain()));
     assert_eq!(
         (full.work(), full.health()),
         (Work::NotDone, Health::Failing)
     );
     assert_eq!(full.hint(), Some(Duration::from_secs(1)));
-    let quota = judge(&turned_away(places(1).too_many_requests(), plain()).await);
+    let quota = judge(&turned_away(&places(1).too_many_requests(), plain()));
     assert_eq!(
         (quota.work(), quota.health()),
         (Work::NotDone, Health::Neutral)
@@ -301,7 +303,7 @@ async fn clients_of_ours_hear_that_the_work_was_not_begun() {
     {
         use steadfast::grpc::GrpcClassifier;
 
-        let answer = turned_away(places(1), typed("application/grpc")).await;
+        let answer = turned_away(&places(1), typed("application/grpc"));
         let classify = GrpcClassifier::new();
         let full = Classify::<Request<()>, Answer>::classify(&classify, &false, Ok(&answer));
         assert_eq!(
@@ -341,7 +343,8 @@ async fn all_services_of_one_layer_share_its_places() {
     let apart = places(1).layer(handler.clone());
     let mut held = task::spawn(one.oneshot(plain()));
     assert_pending!(held.poll());
-    assert_eq!(other.oneshot(plain()).await.unwrap().status(), 503);
+    let mut away = task::spawn(other.oneshot(plain()));
+    assert_eq!(assert_ready!(away.poll()).unwrap().status(), 503);
     let mut call = task::spawn(apart.oneshot(plain()));
     assert_pending!(call.poll());
 }
@@ -379,7 +382,7 @@ async fn a_router_sheds_over_all_its_routes() {
     assert_pending!(slow.poll());
     let away = app.clone().oneshot(to("/quick")).await.unwrap();
     assert_eq!(away.status(), 503);
-    assert_eq!(away.headers()["retry-after"], HeaderValue::from(1));
+    assert_eq!(away.headers()["retry-after"], "1");
     drop(slow);
     assert_eq!(app.oneshot(to("/quick")).await.unwrap().status(), 200);
 }

@@ -10,8 +10,10 @@
 
 mod support;
 
+use std::future::{self, ready};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use steadfast::{
@@ -22,7 +24,7 @@ use support::*;
 use tokio::sync::Semaphore;
 use tokio_test::{assert_pending, assert_ready, task};
 use tower::limit::ConcurrencyLimit;
-use tower::{ServiceBuilder, ServiceExt, service_fn};
+use tower::{Service, ServiceBuilder, ServiceExt, service_fn};
 
 // ---- 1. The breaker is asked before every attempt and hears of every one ----
 
@@ -122,6 +124,54 @@ fn a_refusal_makes_no_timer() {
     let client = stack(&policy, &inner);
     let mut call = task::spawn(send(&client, "x"));
     assert_refused(&assert_ready!(call.poll()));
+}
+
+/// Answers at once, and counts its clones.
+struct Cloned(Arc<AtomicUsize>);
+
+impl Clone for Cloned {
+    fn clone(&self) -> Self {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl Service<&'static str> for Cloned {
+    type Response = &'static str;
+    type Error = Fault;
+    type Future = future::Ready<Result<&'static str, Fault>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Fault>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, _: &'static str) -> Self::Future {
+        ready(Ok("ok"))
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_is_refused_for_certain_costs_no_clone_of_the_service() {
+    let t = Clock::start();
+    let policy = bare().breaker(bk()).build().unwrap();
+    let breaker = policy.breaker().unwrap();
+    let clones = Arc::new(AtomicUsize::new(0));
+    let mut client = ServiceBuilder::new()
+        .resilience(policy.clone())
+        .service(Cloned(Arc::clone(&clones)));
+    assert!(client.call("closed").await.is_ok());
+    assert_eq!(clones.load(Ordering::Relaxed), 1);
+    for _ in 0..3 {
+        breaker.admit().unwrap().failure();
+    }
+    assert_refused(&client.call("open").await);
+    t.reach(10.0).await;
+    let probe = breaker.admit().unwrap();
+    assert_refused(&client.call("while a probe is out").await);
+    assert_eq!(clones.load(Ordering::Relaxed), 1);
+    drop(probe);
+    assert!(client.call("a probe").await.is_ok());
+    assert_eq!(clones.load(Ordering::Relaxed), 2);
 }
 
 // ---- 3. At most `probes` pass, and nothing wedges ----------------------------

@@ -122,7 +122,7 @@ pin!(IdempotentIf<DefaultClassify, fn()>: Send Sync Unpin Clone);
 pin!(Scope: Send Sync Unpin);
 pin!(CallCap: Send Sync Unpin Clone);
 pin!(Deadline: Send Sync Unpin Copy);
-pin!(Event: Send Sync Unpin Copy);
+pin!(Event<'_>: Send Sync Unpin Copy);
 
 // Layers.
 pin!(ResilienceLayer: Send Sync Unpin Clone);

@@ -8,8 +8,8 @@
 mod support;
 
 use std::future::{Ready, ready};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use steadfast::classify::classify_fn;
@@ -19,7 +19,8 @@ use steadfast::{
 };
 use support::{Clock, Fault, Source, Text, bare, bk, fault, secs};
 use tokio::time::Instant;
-use tower::{BoxError, ServiceBuilder, ServiceExt, service_fn};
+use tokio_test::{assert_ready, task};
+use tower::{BoxError, Service, ServiceBuilder, ServiceExt, service_fn};
 
 /// A request that counts its clones.
 #[derive(Debug, Default)]
@@ -236,5 +237,50 @@ async fn a_fallback_is_not_asked_with_a_copy_that_the_primary_has_spoilt() {
         let answer = client.oneshot(request).await.unwrap();
         assert_eq!(answer, if spoilt { "a value" } else { "secondary" });
         assert_eq!(secondary.calls.load(Ordering::Relaxed), u32::from(!spoilt));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn while_the_last_that_can_be_asked_works_no_copy_is_kept() {
+    /// Fails, and notes how often the request lives meanwhile.
+    fn note(request: &Spoilable, seen: &Mutex<Vec<usize>>) -> Ready<Result<Text, Fault>> {
+        let alive = Arc::strong_count(&request.spoilt);
+        seen.lock().unwrap().push(alive);
+        ready(Err(Fault("down")))
+    }
+    let seen = Arc::new(Mutex::new(Vec::new()));
+    let notes = || {
+        let seen = Arc::clone(&seen);
+        service_fn(move |request| note(&request, &seen))
+    };
+    let policy = bare().max_attempts(2).classify(Watchful).build().unwrap();
+    let entries = fallback::service(notes())
+        .replay(Watchful)
+        .or(fallback::service(notes()).replay(Watchful));
+    let client = ServiceBuilder::new()
+        .fallback(entries)
+        .resilience(policy)
+        .service(notes());
+    let spoilt = Arc::default();
+    client.oneshot(Spoilable { spoilt }).await.unwrap_err();
+    // Two attempts, two entries: each sees itself and what may follow.
+    assert_eq!(*seen.lock().unwrap(), [3, 2, 2, 1]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_has_ended_keeps_no_copy_while_its_future_is_kept() {
+    for answer in [Ok("ok"), Ok("503"), Err(Fault("down"))] {
+        let policy = bare().max_attempts(2).classify(Watchful);
+        let policy = policy.retry_budget(support::budget(0.0)).build().unwrap();
+        let mut client = ServiceBuilder::new()
+            .resilience(policy)
+            .service(service_fn(move |_: Spoilable| ready(answer)));
+        let spoilt = Arc::new(AtomicBool::new(false));
+        let request = Spoilable {
+            spoilt: Arc::clone(&spoilt),
+        };
+        let mut call = task::spawn(client.ready().await.unwrap().call(request));
+        assert_eq!(assert_ready!(call.poll()).is_ok(), answer.is_ok());
+        assert_eq!(Arc::strong_count(&spoilt), 1);
     }
 }

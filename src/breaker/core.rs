@@ -1,19 +1,19 @@
 //! One breaker's shared state: the machine behind a lock that only changes of
 //! state take, and in front of it the words that every call reads.
 
-use std::sync::PoisonError;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use super::alarm::Alarms;
 use super::config::BreakerConfig;
 use super::door::{
     AJAR, CLOSED, DISABLED, DOOR_MASK, SHUT_OPEN, SHUT_PROBES, door_word, generation_of,
 };
 use super::in_flight::InFlight;
-use super::listener::Listeners;
-use super::news::News;
+use super::news::{News, Seen, Told};
 use super::rules::Rules;
 use super::snapshot::BreakerSnapshot;
 use super::state::{BreakerState, Machine};
@@ -24,6 +24,7 @@ use crate::name::Name;
 use crate::refusal::{Refusal, RefusalReason};
 use crate::span::nanos;
 use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
+use crate::telemetry::Observer;
 
 /// # Memory ordering
 ///
@@ -134,8 +135,8 @@ impl Core {
     }
 
     /// Those who are woken at each change of state.
-    pub(super) const fn listeners(&self) -> &Listeners {
-        &self.news.listeners
+    pub(super) const fn alarms(&self) -> &Alarms {
+        &self.news.alarms
     }
 
     /// Whether the door is shut for certain: a look for those who mean to ask
@@ -204,8 +205,9 @@ impl Core {
     #[cold]
     fn admit_at_machine(&self, door: u64, now: u64) -> Result<Ticket, Refusal> {
         self.knock(door, now)?;
-        let (admission, transition) = {
+        let (admission, told) = {
             let mut machine = self.lock();
+            let from = machine.kept_state();
             // The place first: a call that finds none must not use up a slot.
             // But whoever forced it open gave a reason, and that is the answer.
             let placed = if machine.is_forced() {
@@ -228,15 +230,12 @@ impl Core {
                     refused
                 }
             };
-            (
-                admission,
-                transition.map(|told| (told, machine.generation())),
-            )
+            (admission, self.note(transition, from, &machine))
         };
         let ticket = self.answer(admission, now)?;
         // A listener that panics must not take the slot with it.
         let unwinding = GiveUp { core: self, ticket };
-        self.tell(transition);
+        self.tell(told);
         std::mem::forget(unwinding);
         Ok(ticket)
     }
@@ -288,12 +287,13 @@ impl Core {
     fn change(&self, change: impl FnOnce(&mut Machine) -> Option<Transition>) {
         let told = {
             let mut machine = self.lock();
+            let from = machine.kept_state();
             let transition = change(&mut machine);
             if matches!(transition, Some(Transition::Closed | Transition::Disabled)) {
                 self.begin_period(&machine);
             }
             self.publish(&machine);
-            transition.map(|transition| (transition, machine.generation()))
+            self.note(transition, from, &machine)
         };
         self.tell(told);
     }
@@ -329,11 +329,43 @@ impl Core {
         self.door.store(word, Ordering::Release);
     }
 
+    /// Takes note of a change of state, under the lock, for those who listen.
+    fn note(
+        &self,
+        transition: Option<Transition>,
+        from: BreakerState,
+        machine: &Machine,
+    ) -> Option<Told> {
+        transition.map(|transition| self.news.note(transition, from, machine.generation()))
+    }
+
     /// Tells of a change of state, outside of the lock.
-    fn tell(&self, told: Option<(Transition, u32)>) {
-        if let Some((transition, generation)) = told {
-            self.news.tell(self.name(), generation, transition);
+    fn tell(&self, told: Option<Told>) {
+        if let Some(told) = told {
+            self.news.tell(self.name(), &told);
         }
+    }
+
+    /// Lets an observer hear of all changes from now on.
+    pub(super) fn observe(
+        &self,
+        observer: &Arc<dyn Observer>,
+        key: Option<Box<str>>,
+    ) -> Option<Seen> {
+        let machine = self.lock();
+        let state = machine.kept_state();
+        self.news.add(observer, key, self.name(), state)
+    }
+
+    /// Says that it is no more, to those who observe it.
+    pub(super) fn unobserve(&self) -> Option<Seen> {
+        let state = || self.lock().kept_state();
+        self.news.end(self.name(), state)
+    }
+
+    #[cfg(feature = "keyed")]
+    pub(super) const fn news(&self) -> &News {
+        &self.news
     }
 
     fn refusal(&self, reason: RefusalReason, wait: Option<u64>) -> Refusal {
@@ -351,6 +383,14 @@ impl Core {
     }
 }
 
+impl Drop for Core {
+    fn drop(&mut self) {
+        if let Some(seen) = self.unobserve() {
+            seen.tell();
+        }
+    }
+}
+
 /// Gives the ticket back when dropped.
 struct GiveUp<'a> {
     core: &'a Core,
@@ -364,6 +404,9 @@ impl Drop for GiveUp<'_> {
 }
 
 mod outcome;
+
+#[cfg(test)]
+mod tests;
 
 #[cfg(all(test, steadfast_loom))]
 mod models;

@@ -6,9 +6,9 @@ use std::task::Waker;
 
 use tokio::time::Instant;
 
+use super::alarm::Alarm;
 use super::config::BreakerConfig;
 use super::core::Core;
-use super::listener::Listener;
 use super::snapshot::BreakerSnapshot;
 use super::state::BreakerState;
 use super::ticket::Ticket;
@@ -17,6 +17,7 @@ use crate::classify::verdict::Verdict;
 use crate::config::ConfigError;
 use crate::name::Name;
 use crate::refusal::Refusal;
+use crate::telemetry::Observer;
 
 /// A circuit breaker: shared memory of how a dependency fares.
 ///
@@ -163,13 +164,52 @@ impl Breaker {
     }
 
     /// Wakes a task at each change of state.
-    pub(crate) fn listen(&self, waker: &Waker) -> Listener {
-        Listener::new(self.clone(), waker)
+    pub(crate) fn alarm(&self, waker: &Waker) -> Alarm {
+        Alarm::new(self.clone(), waker)
     }
 
     /// A number that no other breaker has while a handle of this one lives.
     pub(crate) fn number(&self) -> usize {
         Arc::as_ptr(&self.core).addr()
+    }
+
+    /// Tells `observer` of its changes of state from now on, after the state in
+    /// which it is, for as long as the breaker lives; once, however often the
+    /// same one is given.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    /// use steadfast::telemetry::{Event, Observer};
+    /// use steadfast::{Breaker, BreakerConfig};
+    ///
+    /// struct Pager;
+    ///
+    /// impl Observer for Pager {
+    ///     fn on_event(&self, event: &Event<'_>) {
+    ///         if let Event::BreakerOpened { dependency, .. } = event {
+    ///             println!("{dependency} is down");
+    ///         }
+    ///     }
+    /// }
+    ///
+    /// let breaker = Breaker::new("pool", BreakerConfig::default())?;
+    /// breaker.observe(Arc::new(Pager));
+    /// # Ok::<(), steadfast::ConfigError>(())
+    /// ```
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "`Arc::new(..)` is what it is given"
+    )]
+    pub fn observe(&self, observer: Arc<dyn Observer>) {
+        self.observe_as(&observer);
+    }
+
+    pub(crate) fn observe_as(&self, observer: &Arc<dyn Observer>) {
+        if let Some(seen) = self.core.observe(observer, None) {
+            seen.tell();
+        }
     }
 
     /// Refuses all calls from now on, until it is [reset](Self::reset): the

@@ -59,6 +59,7 @@
 //! `state`, `ramp` and `window` are plain engines, `core` makes them shared,
 //! `stage` connects them to a call, `registry` keeps one per key.
 
+pub(crate) mod alarm;
 pub(crate) mod config;
 mod core;
 mod door;
@@ -66,7 +67,6 @@ pub(crate) mod handle;
 mod in_flight;
 pub(crate) mod late;
 mod layer;
-pub(crate) mod listener;
 mod news;
 mod open_time;
 mod ramp;

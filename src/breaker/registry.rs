@@ -7,7 +7,7 @@ use std::fmt;
 use std::hash::Hash;
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use papaya::{Equivalent, HashMap};
@@ -15,10 +15,12 @@ use tokio::time::Instant;
 
 use super::config::BreakerConfig;
 use super::handle::Breaker;
+use super::news::{Listeners, Seen};
 use super::rules::Rules;
 use super::stage::{pick, settings};
 use crate::config::ConfigError;
 use crate::name::Name;
+use crate::telemetry::{Observer, Observers};
 
 /// One breaker per key, made when the key is first asked for.
 ///
@@ -67,7 +69,14 @@ struct Shared<K> {
     queue: Mutex<VecDeque<Queued<K>>>,
     overflow: Breaker,
     overflowed: AtomicU64,
+    /// Who hears of the breakers of all keys. Locked while the queue is, or
+    /// alone.
+    observers: Mutex<Observers>,
+    naming: OnceLock<Naming<K>>,
 }
+
+/// What events and snapshots call a key.
+type Naming<K> = Box<dyn Fn(&K) -> String + Send + Sync>;
 
 struct Entry {
     breaker: Breaker,
@@ -131,6 +140,8 @@ impl<K: Hash + Eq + Clone> Breakers<K> {
                 queue: Mutex::new(VecDeque::new()),
                 overflow,
                 overflowed: AtomicU64::new(0),
+                observers: Mutex::new(Observers::NONE),
+                naming: OnceLock::new(),
             }),
         })
     }
@@ -192,15 +203,81 @@ impl<K> Breakers<K> {
 }
 
 impl<K: Hash + Eq + Clone> Breakers<K> {
+    /// Tells `observer` of the changes of state of all its breakers from now
+    /// on, for as long as they live; once, however often the same one is given.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "`Arc::new(..)` is what it is given"
+    )]
+    pub fn observe(&self, observer: Arc<dyn Observer>) {
+        self.observe_as(&observer);
+    }
+
+    fn observe_as(&self, observer: &Arc<dyn Observer>) {
+        let shared = &*self.shared;
+        {
+            let mut observers = shared.observers();
+            let Some(more) = observers.and(observer) else {
+                return;
+            };
+            *observers = more;
+        }
+        // Whatever is made from here on has heard of it.
+        shared.overflow.observe_as(observer);
+        for (key, breaker) in self.all() {
+            let name = shared.name_of(&key);
+            if let Some(seen) = breaker.core().observe(observer, name) {
+                seen.tell();
+            }
+        }
+    }
+
+    /// The breakers of all keys, in no particular order. They are copied out
+    /// under a lock, and held: as long as any is, its key stays.
+    pub(crate) fn all(&self) -> Vec<(K, Breaker)> {
+        let queue = self.shared.lock();
+        let map = self.shared.map.pin();
+        let breakers = queue.iter().filter_map(|queued| {
+            let breaker = map.get(&queued.key)?.breaker.clone();
+            Some((queued.key.clone(), breaker))
+        });
+        breakers.collect()
+    }
+
+    /// What events, metrics and snapshots call a key; without, they have no
+    /// name for it. Once for all clones, and the first word on it holds.
+    ///
+    /// Who observes the breakers keeps what it hears of: a name out of requests
+    /// makes as many names as there are requests. A name may stand for several
+    /// keys.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use steadfast::{BreakerConfig, Breakers};
+    ///
+    /// let hosts = Breakers::<String>::new("hosts", BreakerConfig::default())?
+    ///     .naming_keys(|host| host.clone());
+    /// # Ok::<(), steadfast::ConfigError>(())
+    /// ```
+    #[must_use]
+    pub fn naming_keys(self, name: impl Fn(&K) -> String + Send + Sync + 'static) -> Self {
+        self.shared.naming.set(Box::new(name)).ok();
+        self
+    }
+
     /// Drops all keys that are idle now. Newcomers do it bit by bit; call it
     /// where there may be none for long.
     pub fn drop_idle(&self) {
         let shared = &*self.shared;
         let mut queue = shared.lock();
         let now = Instant::now();
+        let mut seen = Vec::new();
         for _ in 0..queue.len() {
-            shared.look(&mut queue, now, Wanted::Idle);
+            shared.look(&mut queue, now, Wanted::Idle, &mut seen);
         }
+        drop(queue);
+        seen.iter().for_each(Seen::tell);
     }
 }
 
@@ -222,6 +299,12 @@ enum Looked {
 }
 
 impl<K> Shared<K> {
+    fn observers(&self) -> MutexGuard<'_, Observers> {
+        self.observers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn lock(&self) -> MutexGuard<'_, VecDeque<Queued<K>>> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -231,6 +314,20 @@ impl<K: Hash + Eq + Clone> Shared<K> {
     /// Makes the breaker of a new key, if there is room or some can be made.
     #[cold]
     fn admit_key(&self, key: K) -> Breaker {
+        let name = self.name_of(&key);
+        let mut seen = Vec::new();
+        let breaker = self.admit_named(key, name, &mut seen);
+        // Outside of the lock: who hears of it may ask the registry.
+        seen.iter().for_each(Seen::tell);
+        breaker
+    }
+
+    fn name_of(&self, key: &K) -> Option<Box<str>> {
+        let naming = self.naming.get()?;
+        Some(naming(key).into_boxed_str())
+    }
+
+    fn admit_named(&self, key: K, name: Option<Box<str>>, seen: &mut Vec<Seen>) -> Breaker {
         let mut queue = self.lock();
         let map = self.map.pin();
         // Another thread was first, or the key was about to be dropped; while
@@ -240,15 +337,24 @@ impl<K: Hash + Eq + Clone> Shared<K> {
         }
         let now = Instant::now();
         for _ in 0..TIDIES {
-            self.look(&mut queue, now, Wanted::Idle);
+            self.look(&mut queue, now, Wanted::Idle, seen);
         }
-        if queue.len() >= self.max_keys && !self.make_room(&mut queue, now) {
+        if queue.len() >= self.max_keys && !self.make_room(&mut queue, now, seen) {
             self.overflowed.fetch_add(1, Ordering::Relaxed);
             return self.overflow.clone();
         }
         let Ok(breaker) = Breaker::new(self.name.as_str(), self.config.clone()) else {
             unreachable!("the settings were checked when the registry was made");
         };
+        let observers = self.observers().clone();
+        if observers.listen() {
+            let listeners = Listeners {
+                observers,
+                key: name,
+            };
+            let news = breaker.core().news();
+            seen.push(news.begin(self.name.as_str(), listeners));
+        }
         let entry = Entry {
             breaker: breaker.clone(),
             touched: AtomicBool::new(false),
@@ -261,15 +367,26 @@ impl<K: Hash + Eq + Clone> Shared<K> {
 
     /// Drops one key that knows nothing: one that was not asked for lately if
     /// a few looks find one, else any.
-    fn make_room(&self, queue: &mut VecDeque<Queued<K>>, now: Instant) -> bool {
+    fn make_room(
+        &self,
+        queue: &mut VecDeque<Queued<K>>,
+        now: Instant,
+        seen: &mut Vec<Seen>,
+    ) -> bool {
         let looks = LOOKS.min(queue.len());
         let mut drops =
-            |wanted| (0..looks).any(|_| self.look(queue, now, wanted) == Looked::Dropped);
+            |wanted| (0..looks).any(|_| self.look(queue, now, wanted, seen) == Looked::Dropped);
         drops(Wanted::Unused) || drops(Wanted::Any)
     }
 
     /// Looks at the key in front: drops it, or puts it at the end.
-    fn look(&self, queue: &mut VecDeque<Queued<K>>, now: Instant, wanted: Wanted) -> Looked {
+    fn look(
+        &self,
+        queue: &mut VecDeque<Queued<K>>,
+        now: Instant,
+        wanted: Wanted,
+        seen: &mut Vec<Seen>,
+    ) -> Looked {
         let Some(mut front) = queue.pop_front() else {
             return Looked::Kept;
         };
@@ -287,6 +404,7 @@ impl<K: Hash + Eq + Clone> Shared<K> {
             Wanted::Any => true,
         };
         if may_go && self.retire(entry, now) {
+            seen.extend(entry.breaker.core().unobserve());
             map.remove(&front.key);
             return Looked::Dropped;
         }
@@ -375,8 +493,24 @@ where
     }
 }
 
-impl<K, Q: ?Sized, F> settings::Settings for KeyedBreakers<K, Q, F> {
+impl<K: Hash + Eq + Clone, Q: ?Sized, F> settings::Settings for KeyedBreakers<K, Q, F> {
     fn rules(&self) -> Option<Rules> {
         Some(self.registry.shared.rules)
+    }
+
+    fn observe(&self, observer: &Arc<dyn Observer>) {
+        self.registry.observe_as(observer);
+    }
+
+    #[cfg(feature = "serde")]
+    fn snapshots(&self, now: Instant) -> Vec<crate::NamedBreaker> {
+        let shared = &self.registry.shared;
+        let keyed = self.registry.all().into_iter();
+        let keyed = keyed.map(|(key, breaker)| (shared.name_of(&key).map(String::from), breaker));
+        let has_overflowed = self.registry.overflowed() > 0;
+        let overflow = has_overflowed.then(|| (None, shared.overflow.clone()));
+        let all = keyed.chain(overflow);
+        all.map(|(key, one)| crate::NamedBreaker::new(key, one.core().snapshot(now)))
+            .collect()
     }
 }

@@ -6,15 +6,24 @@ use super::state::BreakerState;
 use super::window::Counts;
 
 /// All of a breaker's state at one instant.
+///
+/// With the feature `serde` it is `Serialize`, its members named as the methods
+/// here are; `next_check` becomes `next_check_seconds`.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub struct BreakerSnapshot {
     pub(super) dependency: &'static str,
     pub(super) state: BreakerState,
     pub(super) generation: u32,
     pub(super) share: f64,
     pub(super) failed_recoveries: u32,
+    #[cfg_attr(
+        feature = "serde",
+        serde(rename = "next_check_seconds", serialize_with = "seconds::option")
+    )]
     pub(super) next_check: Option<Duration>,
     pub(super) forced_reason: Option<&'static str>,
+    #[cfg_attr(feature = "serde", serde(flatten))]
     pub(super) counts: Counts,
     pub(super) in_flight: u32,
 }
@@ -83,5 +92,26 @@ impl BreakerSnapshot {
     #[must_use]
     pub const fn in_flight(&self) -> u32 {
         self.in_flight
+    }
+}
+
+/// Durations as seconds, for people and for what draws them.
+#[cfg(feature = "serde")]
+pub(crate) mod seconds {
+    use std::time::Duration;
+
+    use serde::{Serialize, Serializer};
+
+    pub(crate) fn plain<S: Serializer>(span: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+        span.as_secs_f64().serialize(serializer)
+    }
+
+    pub(crate) fn option<S: Serializer>(
+        span: &Option<Duration>,
+        serializer: S,
+    ) -> Result<S::Ok, S::Error> {
+        span.as_ref()
+            .map(Duration::as_secs_f64)
+            .serialize(serializer)
     }
 }

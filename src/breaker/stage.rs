@@ -66,14 +66,37 @@ impl<B: settings::Settings> BreakerSettings for B {}
 
 pub(crate) mod settings {
     use super::super::rules::Rules;
+    use std::sync::Arc;
+
+    use crate::telemetry::Observer;
 
     pub trait Settings {
         fn rules(&self) -> Option<Rules>;
+
+        /// Lets it hear of all breakers.
+        fn observe(&self, observer: &Arc<dyn Observer>);
+
+        /// All of them.
+        #[cfg(feature = "serde")]
+        fn snapshots(&self, now: tokio::time::Instant) -> Vec<crate::NamedBreaker>;
     }
 
     impl Settings for super::OneBreaker {
         fn rules(&self) -> Option<Rules> {
             self.breaker.as_ref().map(|breaker| breaker.core().rules())
+        }
+
+        fn observe(&self, observer: &Arc<dyn Observer>) {
+            if let Some(breaker) = &self.breaker {
+                breaker.observe_as(observer);
+            }
+        }
+
+        #[cfg(feature = "serde")]
+        fn snapshots(&self, now: tokio::time::Instant) -> Vec<crate::NamedBreaker> {
+            let breaker = self.breaker.iter();
+            let named = breaker.map(|one| crate::NamedBreaker::new(None, one.core().snapshot(now)));
+            named.collect()
         }
     }
 }

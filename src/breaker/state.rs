@@ -14,6 +14,8 @@ use crate::span::nanos;
 
 /// Where a breaker stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
+#[cfg_attr(feature = "serde", serde(rename_all = "snake_case"))]
 #[non_exhaustive]
 pub enum BreakerState {
     /// Calls pass and are counted.
@@ -29,6 +31,31 @@ pub enum BreakerState {
     ForcedOpen,
     /// Switched off by hand: calls pass and are counted, and nothing opens it.
     Disabled,
+}
+
+impl BreakerState {
+    #[cfg(feature = "metrics")]
+    pub(crate) const ALL: [Self; 6] = [
+        Self::Closed,
+        Self::Open,
+        Self::HalfOpen,
+        Self::Recovering,
+        Self::ForcedOpen,
+        Self::Disabled,
+    ];
+
+    /// The name used in metrics and snapshots, such as `"half_open"`.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Closed => "closed",
+            Self::Open => "open",
+            Self::HalfOpen => "half_open",
+            Self::Recovering => "recovering",
+            Self::ForcedOpen => "forced_open",
+            Self::Disabled => "disabled",
+        }
+    }
 }
 
 /// Neutral answers in a row after which a half-open breaker moves on: a

@@ -105,6 +105,21 @@ pub struct Verdict {
     health: Health,
     work: Work,
     heard: Heard,
+    kind: Kind,
+}
+
+/// Which constructor made it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Success,
+    Transient,
+    Overloaded,
+    Unreachable,
+    Throttled,
+    Ambiguous,
+    Terminal,
+    Blocked,
+    RefusedBelow,
 }
 
 /// What was heard of the dependency.
@@ -119,7 +134,13 @@ enum Heard {
 }
 
 impl Verdict {
-    const fn new(again: Again, health: Health, work: Work, reason: &'static str) -> Self {
+    const fn new(
+        kind: Kind,
+        again: Again,
+        health: Health,
+        work: Work,
+        reason: &'static str,
+    ) -> Self {
         Self {
             hint: Span::new(None),
             reason: Reason::Text(reason),
@@ -127,20 +148,33 @@ impl Verdict {
             health,
             work,
             heard: Heard::Answer,
+            kind,
         }
     }
 
     /// The dependency did what was asked. Deposits into the retry budget.
     #[must_use]
     pub const fn success() -> Self {
-        Self::new(Again::Never, Health::Ok, Work::Done, "success")
+        Self::new(
+            Kind::Success,
+            Again::Never,
+            Health::Ok,
+            Work::Done,
+            "success",
+        )
     }
 
     /// A failure that may pass: 500, 502, 504.
     #[must_use]
     pub const fn transient() -> Self {
         let (again, health) = (Again::AfterDelay, Health::Failing);
-        Self::new(again, health, Work::Unknown, "transient failure")
+        Self::new(
+            Kind::Transient,
+            again,
+            health,
+            Work::Unknown,
+            "transient failure",
+        )
     }
 
     /// The dependency turned the work away to protect itself: 529, a 503 with
@@ -148,7 +182,7 @@ impl Verdict {
     #[must_use]
     pub const fn overloaded(hint: Option<Duration>) -> Self {
         let (again, health) = (Again::AfterDelay, Health::Failing);
-        Self::new(again, health, Work::NotDone, "overloaded").hinted(hint)
+        Self::new(Kind::Overloaded, again, health, Work::NotDone, "overloaded").hinted(hint)
     }
 
     /// The request never left: connect refused, connect timeout, DNS, a
@@ -156,7 +190,13 @@ impl Verdict {
     #[must_use]
     pub const fn unreachable() -> Self {
         let (again, health) = (Again::AfterDelay, Health::Failing);
-        Self::new(again, health, Work::NotDone, "unreachable")
+        Self::new(
+            Kind::Unreachable,
+            again,
+            health,
+            Work::NotDone,
+            "unreachable",
+        )
     }
 
     /// We ask for more than our share: 429, a local limit. No evidence about
@@ -164,7 +204,7 @@ impl Verdict {
     #[must_use]
     pub const fn throttled(hint: Option<Duration>) -> Self {
         let (again, health) = (Again::AfterDelay, Health::Neutral);
-        Self::new(again, health, Work::NotDone, "throttled").hinted(hint)
+        Self::new(Kind::Throttled, again, health, Work::NotDone, "throttled").hinted(hint)
     }
 
     /// No answer, or a broken one, after the request was sent: a timeout, a
@@ -173,21 +213,33 @@ impl Verdict {
     #[must_use]
     pub const fn ambiguous() -> Self {
         let (again, health) = (Again::AfterDelay, Health::Failing);
-        Self::new(again, health, Work::Unknown, "no answer").unanswered()
+        Self::new(Kind::Ambiguous, again, health, Work::Unknown, "no answer").unanswered()
     }
 
     /// An answer that will stay the same: 400, 404, 422. The dependency works,
     /// so this counts as health and deposits into the retry budget.
     #[must_use]
     pub const fn terminal() -> Self {
-        Self::new(Again::Never, Health::Ok, Work::NotDone, "terminal answer")
+        Self::new(
+            Kind::Terminal,
+            Again::Never,
+            Health::Ok,
+            Work::NotDone,
+            "terminal answer",
+        )
     }
 
     /// We may not: 401, 403, a spend cap. Neither a retry nor a breaker mends
     /// it; a fallback can.
     #[must_use]
     pub const fn blocked() -> Self {
-        Self::new(Again::Never, Health::Neutral, Work::NotDone, "blocked")
+        Self::new(
+            Kind::Blocked,
+            Again::Never,
+            Health::Neutral,
+            Work::NotDone,
+            "blocked",
+        )
     }
 
     /// A steadfast stack further down refused or gave up: it owns the retries,
@@ -195,7 +247,14 @@ impl Verdict {
     #[must_use]
     pub const fn refused_below() -> Self {
         let (again, health) = (Again::Never, Health::Neutral);
-        Self::new(again, health, Work::Unknown, "refused or given up below").not_asked()
+        Self::new(
+            Kind::RefusedBelow,
+            again,
+            health,
+            Work::Unknown,
+            "refused or given up below",
+        )
+        .not_asked()
     }
 
     /// Gives the reason that errors and events show.
@@ -241,6 +300,23 @@ impl Verdict {
     pub(crate) const fn unanswered(mut self) -> Self {
         self.heard = Heard::Silence;
         self
+    }
+
+    /// The constructor's name, such as `"transient"`, whatever was changed
+    /// since.
+    #[must_use]
+    pub const fn as_str(&self) -> &'static str {
+        match self.kind {
+            Kind::Success => "success",
+            Kind::Transient => "transient",
+            Kind::Overloaded => "overloaded",
+            Kind::Unreachable => "unreachable",
+            Kind::Throttled => "throttled",
+            Kind::Ambiguous => "ambiguous",
+            Kind::Terminal => "terminal",
+            Kind::Blocked => "blocked",
+            Kind::RefusedBelow => "refused_below",
+        }
     }
 
     /// Whether the call may be tried again.

@@ -10,7 +10,7 @@ use pin_project_lite::pin_project;
 use tokio::time::Instant;
 use tower::Service;
 
-use super::place::{Place, Waited};
+use super::place::{Place, Waited, Whose};
 use super::shared::Shared;
 use crate::breaker::handle::Breaker;
 use crate::error::{Error, ErrorKind, ParkLimit, Stopped};
@@ -20,6 +20,7 @@ use crate::scope::ambient::{Ambient, Collecting, Entered, leave_report};
 use crate::scope::report::CallReport;
 use crate::sharded::Handle;
 use crate::stage::timer::Timer;
+use crate::telemetry::{Observers, take_observers};
 
 pin_project! {
     /// Future of a call that may be put off.
@@ -48,6 +49,8 @@ pin_project! {
         attempts: u32,
         earlier: Option<Error>,
         report: Option<CallReport>,
+        // Those who heard of the call that left it.
+        observers: Observers,
         place: Option<Place>,
         #[pin]
         phase: Phase<S::Future>,
@@ -104,6 +107,7 @@ impl<Req, S: Service<Req>> DeferFuture<Req, S> {
             attempts: 0,
             earlier: None,
             report: None,
+            observers: Observers::NONE,
             place: None,
             phase: Phase::Calling {
                 future: start.future,
@@ -140,7 +144,10 @@ impl<Req, S: Deferrable<Req>> DeferFuture<Req, S> {
                 let _entered = Entered::new(this.frame);
                 future.poll(cx)
             };
-            *this.report = collecting.take().or(*this.report);
+            if let Some(report) = collecting.take() {
+                *this.report = Some(report);
+                *this.observers = take_observers();
+            }
             polled
         };
         if std::mem::take(this.is_new) && !is_refused(&polled) {
@@ -207,9 +214,13 @@ impl<Req, S: Deferrable<Req>> DeferFuture<Req, S> {
         match this.place.as_mut() {
             Some(place) => place.park_again(this.shared, refusal, now)?,
             None => {
-                let breaker = service.breaker(kept).ok_or(None)?;
+                let whose = Whose {
+                    breaker: service.breaker(kept).ok_or(None)?,
+                    dependency: service.dependency(),
+                    observers: service.observers(),
+                };
                 let deadline = this.frame.deadline;
-                let place = Place::take(this.shared, breaker, refusal, deadline, now)?;
+                let place = Place::take(this.shared, whose, refusal, deadline, now)?;
                 if !std::mem::replace(this.is_counted, true) {
                     place.count(this.shared, now);
                 }
@@ -291,7 +302,7 @@ impl<Req, S: Deferrable<Req>> DeferFuture<Req, S> {
             Ambient::mark_given_up(true);
         }
         if let (Some(report), true) = (report, Ambient::current().report_wanted) {
-            leave_report(report);
+            leave_report(report, this.observers);
         }
         result
     }

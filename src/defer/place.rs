@@ -7,13 +7,13 @@ use tokio::time::Instant;
 
 use super::queue::{Look, Turn};
 use super::shared::{Shared, due, look};
+use crate::breaker::alarm::Alarm;
 use crate::breaker::handle::Breaker;
-use crate::breaker::listener::Listener;
 use crate::error::ParkLimit;
 use crate::limit::lesser;
 use crate::refusal::Refusal;
 use crate::stage::timer::Timer;
-use crate::telemetry::{Event, emit};
+use crate::telemetry::{Event, Observers, emit};
 
 /// Held from the first refusal to the end of the call, so that one that has
 /// come back and is refused once more finds its place free.
@@ -29,8 +29,17 @@ pub(super) struct Place {
     /// When it means to come back.
     due: Instant,
     is_parked: bool,
+    dependency: &'static str,
+    observers: Observers,
     /// Of the first in line.
-    listener: Option<Listener>,
+    alarm: Option<Alarm>,
+}
+
+/// Whose call it is.
+pub(super) struct Whose<'a> {
+    pub(super) breaker: Breaker,
+    pub(super) dependency: &'static str,
+    pub(super) observers: &'a Observers,
 }
 
 /// How a parked call goes on.
@@ -49,11 +58,16 @@ impl Place {
     /// Parks a call for the first time, if it has the time and there is room.
     pub(super) fn take(
         shared: &Shared,
-        breaker: Breaker,
+        whose: Whose<'_>,
         refusal: &Refusal,
         deadline: Option<Instant>,
         now: Instant,
     ) -> Result<Self, ParkLimit> {
+        let Whose {
+            breaker,
+            dependency,
+            observers,
+        } = whose;
         let longest = now.checked_add(shared.longest());
         let end = lesser(longest, deadline).map(|end| {
             let limit = if deadline == Some(end) {
@@ -78,12 +92,12 @@ impl Place {
             end,
             due,
             is_parked: true,
-            listener: None,
+            dependency,
+            observers: observers.clone(),
+            alarm: None,
         };
-        emit(&Event::Parked {
-            dependency: place.breaker.name(),
-            parked,
-        });
+        let told = Event::Parked { dependency, parked };
+        emit(observers, &told);
         Ok(place)
     }
 
@@ -114,8 +128,8 @@ impl Place {
         mut timer: Pin<&mut Timer>,
         cx: &mut Context<'_>,
     ) -> Poll<Waited> {
-        if let Some(listener) = &self.listener {
-            listener.renew(cx.waker());
+        if let Some(alarm) = &self.alarm {
+            alarm.renew(cx.waker());
         }
         loop {
             let now = Instant::now();
@@ -123,8 +137,8 @@ impl Place {
                 let refusal = look(&self.breaker).1;
                 return Poll::Ready(Waited::Over { limit, refusal });
             }
-            // Looked at after it was listened to, so that no change is missed.
-            let seen = self.listener.as_ref().map(|_| look(&self.breaker));
+            // Looked at after the alarm was set, so that no change is missed.
+            let seen = self.alarm.as_ref().map(|_| look(&self.breaker));
             let seen = match seen {
                 Some((Look::Shut, Some(refusal))) => {
                     match due_before(&refusal, now, self.end) {
@@ -154,16 +168,16 @@ impl Place {
             let until = match turn {
                 Turn::Come => {
                     self.is_parked = false;
-                    self.listener = None;
+                    self.alarm = None;
                     return Poll::Ready(Waited::Turn);
                 }
                 Turn::Behind => {
-                    self.listener = None;
+                    self.alarm = None;
                     end
                 }
-                Turn::First(at) if self.listener.is_some() => lesser(end, Some(at)),
+                Turn::First(at) if self.alarm.is_some() => lesser(end, Some(at)),
                 Turn::First(_) => {
-                    self.listener = Some(self.breaker.listen(cx.waker()));
+                    self.alarm = Some(self.breaker.alarm(cx.waker()));
                     continue;
                 }
             };
@@ -177,7 +191,7 @@ impl Place {
     /// Gives the place back, and its turn to the next if it had one and did not
     /// take it.
     pub(super) fn free(self, shared: &Shared, limit: Option<ParkLimit>) {
-        drop(self.listener);
+        drop(self.alarm);
         let now = Instant::now();
         if self.is_parked {
             let line = self.breaker.number();
@@ -185,12 +199,13 @@ impl Place {
             wakes.wake();
         }
         let parked = shared.give_back();
-        emit(&Event::Unparked {
-            dependency: self.breaker.name(),
+        let told = Event::Unparked {
+            dependency: self.dependency,
             parked,
             waited: now.saturating_duration_since(self.since),
             limit,
-        });
+        };
+        emit(&self.observers, &told);
     }
 }
 

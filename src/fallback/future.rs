@@ -16,7 +16,7 @@ use crate::scope::ambient::{Ambient, Collecting, Entered, leave_report};
 use crate::scope::report::{CallReport, ServedBy};
 use crate::sharded::Handle;
 use crate::stage::timer::Timer;
-use crate::telemetry::{Event, emit};
+use crate::telemetry::{Event, Observers, emit, take_observers};
 
 /// What is in scope for the primary and the entries.
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +46,8 @@ pin_project! {
         kept: Option<Req>,
         watch: Watch,
         report: Option<CallReport>,
+        // Who observed the primary's call, if it failed in this task.
+        observers: Observers,
         failed: Option<Failed<Res>>,
         #[pin]
         phase: Phase<P, F::Future>,
@@ -145,6 +147,7 @@ where
             kept,
             watch,
             report: None,
+            observers: Observers::NONE,
             failed: None,
             phase: Phase::Primary { future },
             timer: Timer::unarmed(),
@@ -173,7 +176,10 @@ where
                 let _entered = Entered::new(&mut this.watch.frame);
                 future.poll(cx)
             };
-            *this.report = collecting.take().or(*this.report);
+            if let Some(report) = collecting.take() {
+                *this.report = Some(report);
+                *this.observers = take_observers();
+            }
             polled
         };
         let result = match (polled, this.watch.frame.deadline) {
@@ -194,7 +200,7 @@ where
                 this.phase.set(Phase::Done);
                 Ambient::mark_given_up(this.watch.frame.given_up);
                 if let Some(report) = *this.report {
-                    pass_on(report);
+                    pass_on(report, this.observers);
                 }
                 return Poll::Ready(Some(result.stands()));
             }
@@ -217,7 +223,7 @@ where
         if index >= F::LEN {
             this.phase.set(Phase::Done);
             Ambient::mark_given_up(true);
-            served(*this.report, failed.at, ServedBy::Primary);
+            served(*this.report, (failed.at, ServedBy::Primary), this.observers);
             return this.failed.take().map(Failed::stands);
         }
         let asked = {
@@ -226,6 +232,11 @@ where
             let entries = &this.shared.entries;
             entries.ask(index, this.kept.as_ref(), &failed.error)
         };
+        if index + 1 >= F::LEN {
+            // Nobody will ask for it any more, and while it lives a streamed
+            // body is buffered for it.
+            *this.kept = None;
+        }
         match asked {
             Ok(future) => this.phase.set(Phase::Entry { index, future }),
             Err(skipped) => {
@@ -243,6 +254,8 @@ where
             unreachable!("called while waiting for an entry");
         };
         let index = *index;
+        let failed = this.failed.as_ref();
+        let dependency = failed.map_or("unnamed", |failed| failed.error.dependency());
         let polled = {
             let mut frame = entry_frame(this.watch);
             let _entered = Entered::new(&mut frame);
@@ -259,14 +272,23 @@ where
         match result {
             Ok(answer) => {
                 this.phase.set(Phase::Done);
-                emit(&Event::FallbackServed { entry: index });
+                let told = Event::FallbackServed {
+                    dependency,
+                    entry: index,
+                };
+                emit(this.observers, &told);
                 if let Some(failed) = this.failed {
-                    served(*this.report, failed.at, ServedBy::Fallback(index));
+                    let by = ServedBy::Fallback(index);
+                    served(*this.report, (failed.at, by), this.observers);
                 }
                 Poll::Ready(Some(answer))
             }
             Err(error) => {
-                emit(&Event::FallbackFailed { entry: index });
+                let failed = Event::FallbackFailed {
+                    dependency,
+                    entry: index,
+                };
+                emit(this.observers, &failed);
                 if let Some(failed) = this.failed {
                     failed.fallback_error = Some(error);
                 }
@@ -323,20 +345,25 @@ fn entry_frame(watch: &Watch) -> Ambient {
 }
 
 /// Reports who served after the primary had failed, and how long that took.
-fn served(primary: Option<CallReport>, failed_at: Instant, served_by: ServedBy) {
+fn served(
+    primary: Option<CallReport>,
+    (failed_at, served_by): (Instant, ServedBy),
+    observers: &Observers,
+) {
     if let Some(primary) = primary {
-        pass_on(CallReport {
+        let report = CallReport {
             served_by,
             fallback_took: failed_at.elapsed(),
             ..primary
-        });
+        };
+        pass_on(report, observers);
     }
 }
 
 /// Hands a report to whoever waits for it outside.
-fn pass_on(report: CallReport) {
+fn pass_on(report: CallReport, observers: &Observers) {
     if Ambient::current().report_wanted {
-        leave_report(report);
+        leave_report(report, observers);
     }
 }
 

@@ -4,9 +4,10 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use http::HeaderMap;
+use prost::Message;
+use tonic::Status;
 use tonic::metadata::MetadataMap;
-use tonic::{Code, Status};
-use tonic_types::StatusExt;
+use tonic_types::pb;
 
 use crate::http::Hints;
 
@@ -57,16 +58,16 @@ impl StatusHints {
     /// Reads headers or trailers; `now` is the present by the wall clock.
     #[must_use]
     pub fn read(headers: &HeaderMap, now: SystemTime) -> Self {
-        Self::of_headers(headers, now).at_least(details(headers).and_then(retry_info))
+        Self::of_headers(headers, now)
+            .at_least(details(headers).and_then(|details| retry_info(&details)))
     }
 
     /// What a status carries that a generated client has made of them.
     #[must_use]
     pub fn of(status: &Status) -> Self {
         // tonic has taken the details out of the metadata.
-        let details = Bytes::copy_from_slice(status.details());
         Self::of_headers(status.metadata().as_ref(), SystemTime::now())
-            .at_least(retry_info(details))
+            .at_least(retry_info(status.details()))
     }
 
     /// How long to wait before the next try, at least.
@@ -105,11 +106,29 @@ fn details(headers: &HeaderMap) -> Option<Bytes> {
     metadata.get_bin(DETAILS)?.to_bytes().ok()
 }
 
-fn retry_info(details: Bytes) -> Option<Duration> {
-    if details.is_empty() {
-        return None;
-    }
-    let status = Status::with_details(Code::Unknown, "", details);
-    let wait = status.get_details_retry_info()?.retry_delay?;
-    (!wait.is_zero()).then_some(wait)
+/// The longest wait that a `RetryInfo` in the details names.
+///
+/// Decoded here and not by way of tonic-types' own `RetryInfo`: the conversion
+/// below that overflows on the least of all durations.
+fn retry_info(details: &[u8]) -> Option<Duration> {
+    let status = pb::Status::decode(details).ok()?;
+    let infos = status.details.iter().filter(|any| {
+        let name = any.type_url.rsplit('/').next();
+        name == Some("google.rpc.RetryInfo")
+    });
+    infos
+        .filter_map(|any| {
+            let delay = pb::RetryInfo::decode(&*any.value).ok()?.retry_delay?;
+            positive(delay.seconds, delay.nanos)
+        })
+        .max()
+}
+
+/// A `google.protobuf.Duration`, whether or not its parts agree in sign.
+fn positive(seconds: i64, nanos: i32) -> Option<Duration> {
+    let nanos = i128::from(seconds) * 1_000_000_000 + i128::from(nanos);
+    let nanos = u128::try_from(nanos).ok().filter(|nanos| *nanos > 0)?;
+    let seconds = u64::try_from(nanos / 1_000_000_000).unwrap_or(u64::MAX);
+    let rest = u32::try_from(nanos % 1_000_000_000).unwrap_or(0);
+    Some(Duration::new(seconds, rest))
 }

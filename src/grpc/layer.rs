@@ -55,7 +55,8 @@ impl StatusLayer {
     }
 
     /// Keeps the dependency's name out of messages and details, for servers
-    /// that pass their statuses on to strangers.
+    /// that pass their statuses on to strangers. What the dependency itself has
+    /// said stands as it is.
     #[must_use]
     pub const fn hide_dependency(mut self) -> Self {
         self.named = false;

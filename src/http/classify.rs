@@ -61,7 +61,7 @@ use crate::error::Stopped;
 /// A request that makes every instance fail is bounded by the number of
 /// attempts, and counts as no more than those. Where single clients send many
 /// of them, let a breaker per client or route judge
-/// ([`Breakers`](crate::Breakers), feature `keyed`), so that they open theirs
+/// (`Breakers`, feature `keyed`), so that they open theirs
 /// and nobody else's.
 ///
 /// # Examples
@@ -131,6 +131,14 @@ impl HttpClassifier {
     #[must_use]
     pub const fn repeats_all(mut self) -> Self {
         self.repeat = Repeat::All;
+        self
+    }
+
+    /// Idempotent methods and requests with a key may be sent twice, and no
+    /// others: the default, for where something else was set before.
+    #[must_use]
+    pub const fn repeats_idempotent(mut self) -> Self {
+        self.repeat = Repeat::Idempotent;
         self
     }
 

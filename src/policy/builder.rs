@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use super::Policy;
 use crate::attempt::AttemptStage;
 use crate::breaker::config::BreakerConfig;
@@ -17,6 +19,7 @@ use crate::retry::backoff::Backoff;
 use crate::retry::budget::RetryBudget;
 use crate::retry::{LiveSettings, LoopShared, RetrySettings};
 use crate::sharded::Sharded;
+use crate::telemetry::{Event, Observer, Observers};
 
 /// Settings of a [`Policy`], with the defaults that stand there.
 #[derive(Clone, Debug)]
@@ -29,6 +32,7 @@ pub struct PolicyBuilder<C = DefaultClassify, B = Option<BreakerSetting>> {
     budget: Option<RetryBudget>,
     breakers: B,
     classify: Arc<C>,
+    observers: Observers,
 }
 
 /// A breaker of the policy's own, from its settings, or one that it shares.
@@ -81,7 +85,10 @@ mod sealed {
     }
 
     #[cfg(feature = "keyed")]
-    impl<K, Q: ?Sized, F> Resolve for crate::breaker::KeyedBreakers<K, Q, F> {
+    impl<K, Q: ?Sized, F> Resolve for crate::breaker::KeyedBreakers<K, Q, F>
+    where
+        K: std::hash::Hash + Eq + Clone,
+    {
         type Breakers = Self;
 
         fn into_breakers(self, _: &'static str) -> Result<Self, ConfigError> {
@@ -100,6 +107,7 @@ impl PolicyBuilder {
             budget: Some(RetryBudget::ratio(0.1)),
             breakers: Some(BreakerSetting::from(BreakerConfig::default())),
             classify: Arc::new(DefaultClassify::new()),
+            observers: Observers::NONE,
         }
     }
 }
@@ -153,6 +161,7 @@ impl<C> PolicyBuilder<C> {
             budget: self.budget,
             breakers: crate::breaker::KeyedBreakers::new(registry, key),
             classify: self.classify,
+            observers: self.observers,
         }
     }
 }
@@ -239,7 +248,24 @@ impl<C, B> PolicyBuilder<C, B> {
             budget: self.budget,
             breakers: self.breakers,
             classify: Arc::new(classify),
+            observers: self.observers,
         }
+    }
+
+    /// Tells `observer` of all calls, of the breaker or breakers, and of what
+    /// fallbacks in the same task do with calls that failed. May be given
+    /// several times, for several observers. Default: none.
+    ///
+    /// See [`Observer`] for an example.
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "`Arc::new(..)` is what it is given"
+    )]
+    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
+        if let Some(more) = self.observers.and(&observer) {
+            self.observers = more;
+        }
+        self
     }
 
     /// Checks the settings and makes the policy.
@@ -260,6 +286,15 @@ impl<C, B> PolicyBuilder<C, B> {
         if let Some(rules) = breakers.rules() {
             check_lease(&rules, self.attempt_timeout, self.deadline)?;
         }
+        self.observers.tell(&Event::PolicyBuilt {
+            dependency: self.name,
+            budget_balance: budget
+                .as_ref()
+                .map(|budget| budget.balance_at(Instant::now())),
+        });
+        for observer in self.observers.iter() {
+            breakers.observe(observer);
+        }
         let stage = BreakerStage {
             attempt: AttemptStage::new(self.classify, self.attempt_timeout),
             breakers,
@@ -271,6 +306,7 @@ impl<C, B> PolicyBuilder<C, B> {
                 dependency: self.name,
                 settings: LiveSettings::new(self.retry),
                 budget,
+                observers: self.observers,
                 stage,
             }),
         })

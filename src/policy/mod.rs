@@ -4,6 +4,8 @@ mod builder;
 mod call;
 mod changes;
 mod describe;
+#[cfg(feature = "serde")]
+mod snapshot;
 
 use std::fmt;
 use std::future::Future;
@@ -26,6 +28,8 @@ pub use builder::{BreakerSetting, IntoBreakers, PolicyBuilder};
 pub use call::FnService;
 pub use changes::PolicyChanges;
 pub use describe::Description;
+#[cfg(feature = "serde")]
+pub use snapshot::{NamedBreaker, PolicySnapshot};
 
 /// What to do about one dependency's failures.
 ///
@@ -115,6 +119,14 @@ impl<C, B: BreakerSettings> Policy<C, B> {
     #[must_use]
     pub fn describe(&self) -> Description {
         describe::describe(self)
+    }
+
+    /// All that it knows now, for a health endpoint: settings, breakers, budget,
+    /// calls in flight; feature `serde`.
+    #[cfg(feature = "serde")]
+    #[must_use]
+    pub fn snapshot(&self) -> PolicySnapshot {
+        snapshot::snapshot(self)
     }
 }
 

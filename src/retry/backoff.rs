@@ -179,6 +179,12 @@ impl Backoff {
         self
     }
 
+    /// Base, cap, factor, and whether there is jitter.
+    #[cfg(feature = "serde")]
+    pub(crate) const fn terms(&self) -> (Duration, Duration, f64, bool) {
+        (self.base, self.cap, self.factor, self.jitter)
+    }
+
     pub(crate) fn validate(&self) -> Result<(), ConfigError> {
         if !self.factor.is_finite() || self.factor < 1.0 {
             return Err(ConfigError::new(

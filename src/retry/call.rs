@@ -21,7 +21,7 @@ use crate::scope::report::{CallReport, ServedBy};
 use crate::sharded::Handle;
 use crate::stage::timer::{Tick, Timer};
 use crate::stage::{Failure, Limits, Outcome, Stage};
-use crate::telemetry::{Event, emit};
+use crate::telemetry::{CallOutcome, Event, Observers, emit};
 
 /// A loop that never has to wait lets other tasks run after this many steps,
 /// two of which make an attempt.
@@ -68,7 +68,9 @@ pin_project! {
         T: Stage<Req, S>,
     {
         fn drop(this: Pin<&mut Self>) {
-            this.release();
+            if this.is_under_way() {
+                this.dropped();
+            }
         }
     }
 }
@@ -214,13 +216,17 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
         }
         if verdict.is_success() && result.is_ok() {
             self.as_mut().release();
-            self.report(verdict, None, tick);
+            if self.shared.observers.listen() {
+                self.tell_success(&verdict, tick);
+            }
+            self.report(Some(verdict), None, tick);
             return result.ok().map(Ok);
         }
         *this.verdict = Some(verdict);
+        self.tell_attempt(Some(verdict));
         let failure = match result {
             Err(Failure::DeadlineExceeded) => {
-                let error = Error::new(ErrorKind::DeadlineExceeded, this.shared.dependency);
+                let error = Error::new(ErrorKind::DeadlineExceeded, self.shared.dependency);
                 return Some(Err(self.fail(error, tick)));
             }
             Err(failure) => failure,
@@ -290,12 +296,13 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
         let Next { delay, charge } = next(&settings, shared.budget.as_ref(), situation)?;
         *this.charge = charge;
         *this.phase = Phase::Waiting((!delay.is_zero()).then(|| instant_after(now, delay)));
-        emit(&Event::Retry {
+        let retry = Event::Retry {
             dependency: shared.dependency,
             attempt: frame.attempt,
             delay,
-            reason: verdict.reason(),
-        });
+            verdict,
+        };
+        emit(&shared.observers, &retry);
         Ok(())
     }
 
@@ -318,13 +325,16 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
             shared.stage.seal(&mut response, &stopped);
             Ambient::mark_given_up(true);
         }
-        emit(&Event::Stopped {
+        let stop = Event::Stopped {
             dependency: shared.dependency,
             attempts: frame.attempt,
             stopped,
-            reason: verdict.reason(),
-        });
-        self.report(verdict, Some(stopped), tick);
+            verdict: Some(verdict),
+        };
+        emit(&shared.observers, &stop);
+        let (verdict, stopped) = (Some(verdict), Some(stopped));
+        self.tell_end(CallOutcome::Answered, verdict, stopped, tick.now());
+        self.report(verdict, stopped, tick);
         response
     }
 
@@ -333,13 +343,15 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
         self.as_mut().release();
         let elapsed = tick.now().saturating_duration_since(self.started);
         let owns_retries = self.owns_retries();
-        let this = self.project();
+        let this = self.as_mut().project();
         let error = error
             .after(this.frame.attempt, elapsed)
             .owning_retries(owns_retries)
             .judged(*this.verdict)
             .caused_by(this.error.take());
-        leave(&error);
+        leave(&error, &this.shared.observers);
+        let (verdict, stopped) = (error.verdict().copied(), error.stopped());
+        self.tell_end(error.kind().into(), verdict, stopped, tick.now());
         error
     }
 
@@ -347,17 +359,73 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
         self.shared.settings.max_attempts() > 1 && !self.frame.no_retries
     }
 
-    fn report(&self, verdict: Verdict, stopped: Option<Stopped>, tick: &mut Tick) {
+    fn report(&self, verdict: Option<Verdict>, stopped: Option<Stopped>, tick: &mut Tick) {
         if Ambient::current().report_wanted {
-            leave_report(CallReport {
+            let report = CallReport {
                 dependency: self.shared.dependency,
                 attempts: self.frame.attempt,
                 elapsed: tick.now().saturating_duration_since(self.started),
                 fallback_took: Duration::ZERO,
                 stopped,
-                verdict: Some(verdict),
+                verdict,
                 served_by: ServedBy::Primary,
                 answered: true,
+            };
+            leave_report(report, &self.shared.observers);
+        }
+    }
+
+    fn is_under_way(&self) -> bool {
+        !matches!(self.phase, Phase::Fresh | Phase::Done)
+    }
+
+    /// Nobody waits for it any more.
+    #[cold]
+    #[inline(never)]
+    fn dropped(mut self: Pin<&mut Self>) {
+        let is_attempting = self.phase == Phase::Attempting;
+        self.as_mut().release();
+        if self.shared.observers.listen() {
+            if is_attempting {
+                self.tell_attempt(None);
+            }
+            self.tell_end(CallOutcome::Dropped, self.verdict, None, Instant::now());
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn tell_success(&self, verdict: &Verdict, tick: &mut Tick) {
+        self.tell_attempt(Some(*verdict));
+        self.tell_end(CallOutcome::Success, Some(*verdict), None, tick.now());
+    }
+
+    fn tell_attempt(&self, verdict: Option<Verdict>) {
+        self.shared.observers.tell(&Event::AttemptEnded {
+            dependency: self.shared.dependency,
+            attempt: self.frame.attempt,
+            verdict,
+        });
+    }
+
+    fn tell_end(
+        &self,
+        outcome: CallOutcome,
+        verdict: Option<Verdict>,
+        stopped: Option<Stopped>,
+        now: Instant,
+    ) {
+        let shared = &self.shared;
+        if shared.observers.listen() {
+            shared.observers.tell(&Event::CallEnded {
+                dependency: shared.dependency,
+                outcome,
+                attempts: self.frame.attempt,
+                elapsed: now.saturating_duration_since(self.started),
+                verdict,
+                stopped,
+                deadline_left: left(self.limits.deadline, self.started),
+                budget_balance: balance(shared, now),
             });
         }
     }
@@ -389,27 +457,46 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
 
 /// What an error leaves behind for those around: an event, a mark if it is
 /// final, a report if somebody waits for one.
-pub(super) fn leave(error: &Error) {
+pub(super) fn leave(error: &Error, observers: &Observers) {
     let (dependency, attempts) = (error.dependency(), error.attempts());
     let verdict = error.verdict().copied();
     match (error.kind(), error.refusal().copied(), error.stopped()) {
-        (ErrorKind::Refused, Some(refusal), _) => emit(&Event::Refused { attempts, refusal }),
-        (ErrorKind::DeadlineExceeded, ..) => emit(&Event::OutOfTime {
-            dependency,
-            attempts,
-        }),
-        (_, _, Some(stopped)) => emit(&Event::Stopped {
-            dependency,
-            attempts,
-            stopped,
-            reason: verdict.map_or("no attempt".into(), |verdict| verdict.reason()),
-        }),
+        (ErrorKind::Refused, Some(refusal), _) => {
+            emit(observers, &Event::Refused { attempts, refusal });
+        }
+        (ErrorKind::DeadlineExceeded, ..) => {
+            let late = Event::OutOfTime {
+                dependency,
+                attempts,
+            };
+            emit(observers, &late);
+        }
+        (_, _, Some(stopped)) => {
+            let stop = Event::Stopped {
+                dependency,
+                attempts,
+                stopped,
+                verdict,
+            };
+            emit(observers, &stop);
+        }
         _ => {}
     }
     if error.is_final() {
         Ambient::mark_given_up(true);
     }
     if Ambient::current().report_wanted {
-        leave_report(CallReport::of_error(error));
+        leave_report(CallReport::of_error(error), observers);
     }
+}
+
+/// What is left until `deadline`.
+pub(super) fn left(deadline: Option<Instant>, now: Instant) -> Option<Duration> {
+    deadline.map(|deadline| deadline.saturating_duration_since(now))
+}
+
+/// The budget's balance, for those who listen.
+pub(super) fn balance<T>(shared: &LoopShared<T>, now: Instant) -> Option<f64> {
+    let budget = shared.budget.as_ref();
+    budget.map(|budget| budget.balance_at(now))
 }

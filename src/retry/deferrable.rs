@@ -6,6 +6,7 @@ use crate::breaker::pick::Pick;
 use crate::breaker::{BreakerStage, PickBreaker};
 use crate::deadline::{RetryLoop, Within};
 use crate::stage::{Drive, InnerService, Stage};
+use crate::telemetry::Observers;
 
 /// A stage whose refused calls can be put off: a retry loop over a breaker,
 /// since nothing else refuses.
@@ -26,6 +27,12 @@ pub(crate) trait Deferrable<Req>: Within<Req> + Clone {
     /// Whether such a copy can still be sent.
     fn is_intact(&self, copy: &Req) -> bool;
 
+    /// The dependency's name.
+    fn dependency(&self) -> &'static str;
+
+    /// Who hears of its calls.
+    fn observers(&self) -> &Observers;
+
     /// The breaker that judges a request.
     fn breaker(&self, request: &Req) -> Option<Breaker>;
 }
@@ -42,6 +49,14 @@ where
 
     fn is_intact(&self, copy: &Req) -> bool {
         self.shared.stage.is_intact(copy)
+    }
+
+    fn dependency(&self) -> &'static str {
+        self.shared.dependency
+    }
+
+    fn observers(&self) -> &Observers {
+        &self.shared.observers
     }
 
     fn breaker(&self, request: &Req) -> Option<Breaker> {

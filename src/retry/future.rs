@@ -4,12 +4,14 @@ use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use pin_project_lite::pin_project;
 
 use super::call::{Call, leave};
 use crate::error::Error;
 use crate::stage::Stage;
+use crate::telemetry::{Event, Observers};
 
 pin_project! {
     /// Future of a call through a retry loop.
@@ -41,17 +43,42 @@ pin_project! {
         T: Stage<Req, S>,
     {
         /// Over before it began: refused, or out of time.
-        Ended { error: Option<Error> },
+        Ended { error: Option<Error>, unheard: Option<Box<Unheard>> },
         /// Under way.
         Live { #[pin] call: Call<Req, S, T> },
     }
 }
 
+/// What observers are yet to hear of a call that was over before it began.
+pub(super) struct Unheard {
+    pub(super) observers: Observers,
+    pub(super) deadline_left: Option<Duration>,
+    pub(super) budget_balance: Option<f64>,
+}
+
+impl Unheard {
+    #[cold]
+    #[inline(never)]
+    fn tell(self, error: &Error) {
+        leave(error, &self.observers);
+        self.observers.tell(&Event::CallEnded {
+            dependency: error.dependency(),
+            outcome: error.kind().into(),
+            attempts: 0,
+            elapsed: Duration::ZERO,
+            verdict: None,
+            stopped: error.stopped(),
+            deadline_left: self.deadline_left,
+            budget_balance: self.budget_balance,
+        });
+    }
+}
+
 impl<Req, S, T: Stage<Req, S>> RetryFuture<Req, S, T> {
-    pub(super) const fn ended(error: Error) -> Self {
+    pub(super) const fn ended(error: Error, unheard: Option<Box<Unheard>>) -> Self {
         let error = Some(error);
         Self {
-            state: State::Ended { error },
+            state: State::Ended { error, unheard },
         }
     }
 
@@ -68,11 +95,14 @@ impl<Req, S, T: Stage<Req, S>> Future for RetryFuture<Req, S, T> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match self.project().state.project() {
             StateProj::Live { call } => call.poll(cx),
-            StateProj::Ended { error } => {
+            StateProj::Ended { error, unheard } => {
                 let Some(error) = error.take() else {
                     panic!("call polled after it ended");
                 };
-                leave(&error);
+                match unheard.take() {
+                    None => leave(&error, &Observers::NONE),
+                    Some(unheard) => unheard.tell(&error),
+                }
                 Poll::Ready(Err(error))
             }
         }

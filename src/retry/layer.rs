@@ -14,6 +14,7 @@ use crate::config::ConfigError;
 use crate::name::Name;
 use crate::sharded::Sharded;
 use crate::stage::SingleAttempt;
+use crate::telemetry::{Observer, Observers};
 
 /// Tries again what may be tried again.
 ///
@@ -54,6 +55,7 @@ impl RetryLayer {
             name: "unnamed",
             settings: RetrySettings::new(max_attempts),
             budget: None,
+            observers: Observers::NONE,
         }
     }
 }
@@ -78,6 +80,7 @@ pub struct RetryLayerBuilder {
     name: &'static str,
     settings: RetrySettings,
     budget: Option<RetryBudget>,
+    observers: Observers,
 }
 
 impl RetryLayerBuilder {
@@ -113,6 +116,19 @@ impl RetryLayerBuilder {
         self
     }
 
+    /// Tells `observer` of all calls. May be given several times. A breaker
+    /// below has [its own](crate::Breaker::observe).
+    #[expect(
+        clippy::needless_pass_by_value,
+        reason = "`Arc::new(..)` is what it is given"
+    )]
+    pub fn observer(mut self, observer: Arc<dyn Observer>) -> Self {
+        if let Some(more) = self.observers.and(&observer) {
+            self.observers = more;
+        }
+        self
+    }
+
     /// Checks the settings.
     ///
     /// # Errors
@@ -132,6 +148,7 @@ impl RetryLayerBuilder {
             dependency: self.name,
             settings: LiveSettings::new(self.settings.clone()),
             budget,
+            observers: self.observers.clone(),
             stage,
         })
     }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tower::Service;
 
-use super::call::Call;
-use super::future::RetryFuture;
+use super::call::{Call, balance, left};
+use super::future::{RetryFuture, Unheard};
 use super::shared::LoopShared;
 use crate::deadline::{RetryLoop, Within};
 use crate::error::{Error, ErrorKind};
@@ -96,11 +96,13 @@ where
     let own = total.and_then(|total| started.checked_add(total));
     let deadline = lesser(frame.deadline, own);
     if deadline.is_some_and(|deadline| deadline <= started) {
+        let unheard = unheard(shared, deadline, started);
         let error = Error::new(ErrorKind::DeadlineExceeded, shared.dependency);
-        return RetryFuture::ended(error);
+        return RetryFuture::ended(error, unheard);
     }
     if let Err(refusal) = shared.stage.is_shut(&request, started) {
-        return RetryFuture::ended(Error::refused(refusal, shared.dependency));
+        let unheard = unheard(shared, deadline, started);
+        return RetryFuture::ended(Error::refused(refusal, shared.dependency), unheard);
     }
     frame.report_wanted = false;
     frame.given_up = false;
@@ -115,4 +117,28 @@ where
         limits,
         frame,
     ))
+}
+
+/// What is to be told of a call that ends here, if anybody listens.
+#[inline]
+fn unheard<T>(
+    shared: &LoopShared<T>,
+    deadline: Option<Instant>,
+    now: Instant,
+) -> Option<Box<Unheard>> {
+    if shared.observers.listen() {
+        Some(to_tell(shared, deadline, now))
+    } else {
+        None
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn to_tell<T>(shared: &LoopShared<T>, deadline: Option<Instant>, now: Instant) -> Box<Unheard> {
+    Box::new(Unheard {
+        observers: shared.observers.clone(),
+        deadline_left: left(deadline, now),
+        budget_balance: balance(shared, now),
+    })
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use super::backoff::Backoff;
 use super::budget::Budget;
 use crate::config::ConfigError;
+use crate::telemetry::Observers;
 
 /// Checked settings of the loop.
 #[derive(Clone, Debug)]
@@ -80,5 +81,6 @@ pub(crate) struct LoopShared<T> {
     pub(crate) dependency: &'static str,
     pub(crate) settings: LiveSettings,
     pub(crate) budget: Option<Budget>,
+    pub(crate) observers: Observers,
     pub(crate) stage: T,
 }

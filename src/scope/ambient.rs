@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use super::cap::CapId;
 use super::report::CallReport;
 use crate::limit::lesser;
+use crate::telemetry::{Observers, leave_observers};
 
 /// What is in scope.
 #[derive(Clone, Copy, Debug)]
@@ -118,9 +119,11 @@ impl Drop for Entered<'_> {
     }
 }
 
-/// Hands a report to whoever waits for it around this poll.
-pub(crate) fn leave_report(report: CallReport) {
+/// Hands a report to whoever waits for it around this poll, and who observed
+/// its call.
+pub(crate) fn leave_report(report: CallReport, observers: &Observers) {
     REPORT.set(Some(report));
+    leave_observers(observers);
 }
 
 /// Collects the report that is left inside while it lives, and keeps those of

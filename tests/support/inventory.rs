@@ -122,9 +122,8 @@ pub mod inventory_server {
             request: tonic::Request<super::StockRequest>,
         ) -> std::result::Result<tonic::Response<super::StockReply>, tonic::Status>;
 
-        type WatchStream: tokio_stream::Stream<
-                Item = std::result::Result<super::StockReply, tonic::Status>,
-            > + std::marker::Send
+        type WatchStream: tokio_stream::Stream<Item = std::result::Result<super::StockReply, tonic::Status>>
+            + std::marker::Send
             + 'static;
 
         async fn watch(
@@ -215,9 +214,7 @@ pub mod inventory_server {
                 }
                 "/shop.Inventory/Watch" => {
                     struct WatchSvc<T: Inventory>(pub Arc<T>);
-                    impl<T: Inventory> tonic::server::ServerStreamingService<super::StockRequest>
-                        for WatchSvc<T>
-                    {
+                    impl<T: Inventory> tonic::server::ServerStreamingService<super::StockRequest> for WatchSvc<T> {
                         type Response = super::StockReply;
                         type ResponseStream = T::WatchStream;
                         type Future =

@@ -23,7 +23,9 @@ use crate::config::ConfigError;
 
 /// Outcomes in a window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize))]
 pub(crate) struct Counts {
+    #[cfg_attr(feature = "serde", serde(rename = "calls"))]
     pub(crate) total: u64,
     pub(crate) failures: u64,
 }

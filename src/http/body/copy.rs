@@ -10,8 +10,9 @@ use http_body_util::{Either, Empty, Full};
 ///
 /// Implemented for bodies that lie in memory, which are cloned, and for
 /// [`ReplayBody`](super::ReplayBody), which makes any body one that can be
-/// copied. Boxed bodies have a copy only where they are known to be empty;
-/// everything else is sent once.
+/// copied. Boxed bodies, those of axum (feature `axum`) and of tonic (`grpc`)
+/// among them, have a copy only where they are known to be empty; what a
+/// connection brings in (hyper's `Incoming`, feature `hyper`) has none.
 ///
 /// # Examples
 ///
@@ -78,7 +79,8 @@ cloned!(
 );
 
 macro_rules! empty_only {
-    ($([$($generic:tt)*] $body:ty),* $(,)?) => {$(
+    ($($(#[$only:meta])* [$($generic:tt)*] $body:ty),* $(,)?) => {$(
+        $(#[$only])*
         impl<$($generic)*> CopyBody for $body {
             fn copy(&self) -> Option<Self> {
                 self.is_end_stream().then(Self::default)
@@ -90,7 +92,20 @@ macro_rules! empty_only {
 empty_only!(
     [D: Buf + 'static, E: 'static] BoxBody<D, E>,
     [D: Buf + 'static, E: 'static] UnsyncBoxBody<D, E>,
+    #[cfg(feature = "axum")]
+    [] axum_core::body::Body,
+    #[cfg(feature = "grpc")]
+    [] tonic::body::Body,
 );
+
+/// Sent once: what comes in from a connection can be read once, and a
+/// [`ReplayBody`](super::ReplayBody) is what keeps it.
+#[cfg(feature = "hyper")]
+impl CopyBody for hyper::body::Incoming {
+    fn copy(&self) -> Option<Self> {
+        None
+    }
+}
 
 impl<L: CopyBody, R: CopyBody> CopyBody for Either<L, R> {
     fn copy(&self) -> Option<Self> {

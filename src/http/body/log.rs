@@ -111,6 +111,7 @@ pub(super) struct Log<B> {
     /// What is kept, the first of which has this number in the body.
     frames: VecDeque<Kept>,
     first: u64,
+    /// How many bytes that is, until one reader goes on alone.
     kept: usize,
     /// How many copies are alive, and which of them have begun to read, in
     /// that order.
@@ -233,10 +234,7 @@ impl<B> Log<B> {
         let at = usize::try_from(at).ok()?;
         let frame = self.frames.get(at).cloned()?;
         if last {
-            for read in self.frames.drain(..=at) {
-                self.first += 1;
-                self.kept -= read.len();
-            }
+            self.first += self.frames.drain(..=at).len() as u64;
         }
         Some(frame.into_frame())
     }
@@ -276,7 +274,6 @@ impl<B> Log<B> {
         }
         self.first = self.end() + 1;
         self.frames = VecDeque::new();
-        self.kept = 0;
         reader.got(&frame);
         Ok(frame)
     }

@@ -1,18 +1,16 @@
 //! A body that is kept while it is sent.
 
-use std::error::Error as StdError;
 use std::fmt;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll, Waker};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
 
-use bytes::{Buf, Bytes};
+use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use tower::BoxError;
 
-use super::bell::Bell;
 use super::copy::CopyBody;
-use super::log::{Broken, Log, Next, Reader};
+use super::share::{Share, poll_body};
 
 /// A request body that can be sent again, whatever body it is made of: boxed,
 /// streamed, neither `Clone` nor `Sync`.
@@ -37,7 +35,7 @@ use super::log::{Broken, Log, Next, Reader};
 /// connection still reads the body while the next attempt has begun. Each gets
 /// every frame in order, whoever polls first drives the body for all. If
 /// together they read past the cap, only the one that began last goes on; the
-/// others end with a [`ReplayError`], so that their half-sent requests are
+/// others end with a [`ReplayError`](super::ReplayError), so that their half-sent requests are
 /// aborted, not completed wrongly.
 ///
 /// Data is `Bytes`: keeping it copies no memory if the inner body's is too.
@@ -77,7 +75,8 @@ pub struct ReplayBody<B> {
 }
 
 enum Mode<B> {
-    /// There has been no copy. The body is taken out when the first is made.
+    /// There has been no copy. The body is taken out when the first is made,
+    /// and dropped at its end.
     Alone {
         body: Option<B>,
         begun: bool,
@@ -127,7 +126,7 @@ impl<B: Body> CopyBody for ReplayBody<B> {
     fn is_intact(&self) -> bool {
         match &*self.lock() {
             Mode::Alone { begun, .. } => !begun,
-            Mode::Shared(share) => share.log().is_intact(&share.reader),
+            Mode::Shared(share) => share.is_intact(),
         }
     }
 }
@@ -149,8 +148,14 @@ where
             Mode::Shared(share) => share.poll_frame(cx),
             Mode::Alone { body, begun } => {
                 *begun = true;
-                body.as_mut()
-                    .map_or(Poll::Ready(None), |body| poll_body(body, cx))
+                let Some(rest) = body else {
+                    return Poll::Ready(None);
+                };
+                let polled = poll_body(rest, cx);
+                if matches!(polled, Poll::Ready(None | Some(Err(_)))) {
+                    *body = None;
+                }
+                polled
             }
         }
     }
@@ -158,186 +163,19 @@ where
     fn is_end_stream(&self) -> bool {
         match &*self.lock() {
             Mode::Alone { body, .. } => body.as_ref().is_none_or(B::is_end_stream),
-            Mode::Shared(share) => share.log().is_end(&share.reader, B::is_end_stream),
+            Mode::Shared(share) => share.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &*self.lock() {
-            Mode::Alone { body, .. } => body.as_ref().map(B::size_hint).unwrap_or_default(),
+            Mode::Alone { body, .. } => match body {
+                Some(body) => body.size_hint(),
+                None => SizeHint::with_exact(0),
+            },
             Mode::Shared(share) => share.size_hint(),
         }
     }
-}
-
-/// One of several copies.
-struct Share<B> {
-    common: Arc<Common<B>>,
-    reader: Reader,
-}
-
-struct Common<B> {
-    log: Mutex<Log<B>>,
-    bell: Arc<Bell>,
-    hint: SizeHint,
-}
-
-impl<B> Common<B> {
-    fn log(&self) -> MutexGuard<'_, Log<B>> {
-        self.log.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl<B> Share<B> {
-    fn new(body: B, cap: usize, hint: SizeHint) -> Self {
-        let (log, reader) = Log::new(body, cap);
-        let common = Arc::new(Common {
-            log: Mutex::new(log),
-            bell: Arc::default(),
-            hint,
-        });
-        Self { common, reader }
-    }
-
-    fn copy(&self) -> Option<Self> {
-        let reader = self.log().copy()?;
-        let common = Arc::clone(&self.common);
-        Some(Self { common, reader })
-    }
-
-    fn log(&self) -> MutexGuard<'_, Log<B>> {
-        self.common.log()
-    }
-
-    /// What the body announced at first, less what was read since.
-    fn size_hint(&self) -> SizeHint {
-        let read = self.reader.bytes();
-        let mut hint = SizeHint::new();
-        let first = &self.common.hint;
-        if let Some(upper) = first.upper() {
-            hint.set_upper(upper.saturating_sub(read));
-        }
-        hint.set_lower(first.lower().saturating_sub(read));
-        hint
-    }
-
-    fn poll_frame(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>>
-    where
-        B: Body + Unpin,
-        B::Error: Into<BoxError>,
-    {
-        let Self { common, reader } = self;
-        let mut log = common.log();
-        let next = log.next(reader);
-        // Before the lock is released, so that whoever has the body out does
-        // not ring in between.
-        let waits = matches!(next, Next::Body(_) | Next::Busy);
-        let old = waits.then(|| common.bell.wait(reader.id, cx.waker()));
-        drop(log);
-        drop(old);
-        let body = match next {
-            Next::Frame(frame) => return Poll::Ready(Some(Ok(frame))),
-            Next::End => return Poll::Ready(None),
-            Next::Broken(broken) => return Poll::Ready(Some(Err(ReplayError { broken }.into()))),
-            Next::Busy => return Poll::Pending,
-            Next::Body(body) => body,
-        };
-        let waker = Waker::from(Arc::clone(&common.bell));
-        let mut out = Out {
-            common,
-            reader,
-            body: Some(body),
-        };
-        let polled = out.poll(&mut Context::from_waker(&waker));
-        out.bring_back(polled)
-    }
-}
-
-impl<B> Drop for Share<B> {
-    fn drop(&mut self) {
-        self.common.bell.forget(self.reader.id);
-        let body = self.log().leave(&self.reader);
-        if body.is_some() {
-            self.common.bell.ring();
-        }
-    }
-}
-
-/// The body, taken out of the log to be polled.
-struct Out<'a, B> {
-    common: &'a Common<B>,
-    reader: &'a mut Reader,
-    body: Option<B>,
-}
-
-impl<B> Out<'_, B>
-where
-    B: Body + Unpin,
-    B::Error: Into<BoxError>,
-{
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        let body = self.body.as_mut();
-        body.map_or(Poll::Ready(None), |body| poll_body(body, cx))
-    }
-
-    fn bring_back(
-        mut self,
-        polled: Poll<Option<Result<Frame<Bytes>, BoxError>>>,
-    ) -> Poll<Option<Result<Frame<Bytes>, BoxError>>> {
-        let Some(body) = self.body.take() else {
-            return polled;
-        };
-        let mut log = self.common.log();
-        let (polled, over, ring) = match polled {
-            Poll::Pending => (Poll::Pending, None, log.pending(body)),
-            Poll::Ready(Some(Ok(frame))) => {
-                let took = log.took(self.reader, frame, body);
-                let took = took.map_err(|broken| ReplayError { broken }.into());
-                (Poll::Ready(Some(took)), None, true)
-            }
-            Poll::Ready(Some(Err(error))) => {
-                log.failed(self.reader);
-                (Poll::Ready(Some(Err(error))), Some(body), true)
-            }
-            Poll::Ready(None) => {
-                log.ended(self.reader);
-                (Poll::Ready(None), Some(body), true)
-            }
-        };
-        drop(log);
-        if polled.is_ready() {
-            self.common.bell.forget(self.reader.id);
-        }
-        if ring {
-            self.common.bell.ring();
-        }
-        drop(over);
-        polled
-    }
-}
-
-impl<B> Drop for Out<'_, B> {
-    fn drop(&mut self) {
-        // Still here only if polling it panicked.
-        if let Some(body) = self.body.take() {
-            self.common.log().failed(self.reader);
-            self.common.bell.ring();
-            drop(body);
-        }
-    }
-}
-
-fn poll_body<B>(body: &mut B, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BoxError>>>
-where
-    B: Body + Unpin,
-    B::Error: Into<BoxError>,
-{
-    Pin::new(body).poll_frame(cx).map(|end| {
-        end.map(|frame| {
-            let frame = frame.map_err(Into::into)?;
-            Ok(frame.map_data(|mut data| data.copy_to_bytes(data.remaining())))
-        })
-    })
 }
 
 impl<B> fmt::Debug for ReplayBody<B> {
@@ -347,29 +185,3 @@ impl<B> fmt::Debug for ReplayBody<B> {
             .finish_non_exhaustive()
     }
 }
-
-/// A copy of a [`ReplayBody`] cannot be read to its end.
-#[derive(Clone, Copy, Debug)]
-pub struct ReplayError {
-    broken: Broken,
-}
-
-impl ReplayError {
-    /// Whether more was read by another attempt than the cap allows to keep;
-    /// otherwise the body failed while another attempt read it.
-    #[must_use]
-    pub fn is_outgrown(&self) -> bool {
-        self.broken == Broken::Outgrown
-    }
-}
-
-impl fmt::Display for ReplayError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self.broken {
-            Broken::Outgrown => "the request body has outgrown its buffer in another attempt",
-            Broken::Failed => "the request body failed in another attempt",
-        })
-    }
-}
-
-impl StdError for ReplayError {}

@@ -8,9 +8,9 @@ use std::task::Waker;
 
 use super::handle::Breaker;
 
-/// Those who are to be woken.
+/// The alarms of one breaker.
 #[derive(Debug, Default)]
-pub(super) struct Listeners {
+pub(super) struct Alarms {
     all: Mutex<Numbered>,
 }
 
@@ -20,7 +20,7 @@ struct Numbered {
     wakers: Vec<(u64, Waker)>,
 }
 
-impl Listeners {
+impl Alarms {
     fn lock(&self) -> MutexGuard<'_, Numbered> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -36,17 +36,17 @@ impl Listeners {
 }
 
 /// Wakes a task at each change of state, until dropped. Whoever looks at the
-/// breaker after this was made misses none.
+/// breaker after this was set misses none.
 #[derive(Debug)]
-pub(crate) struct Listener {
+pub(crate) struct Alarm {
     breaker: Breaker,
     number: u64,
 }
 
-impl Listener {
+impl Alarm {
     pub(super) fn new(breaker: Breaker, waker: &Waker) -> Self {
         let number = {
-            let mut all = breaker.core().listeners().lock();
+            let mut all = breaker.core().alarms().lock();
             let number = all.next;
             all.next = number.wrapping_add(1);
             all.wakers.push((number, waker.clone()));
@@ -57,7 +57,7 @@ impl Listener {
 
     /// Wakes this one from now on.
     pub(crate) fn renew(&self, waker: &Waker) {
-        let mut all = self.breaker.core().listeners().lock();
+        let mut all = self.breaker.core().alarms().lock();
         let mut wakers = all.wakers.iter_mut();
         if let Some((_, kept)) = wakers.find(|(number, _)| *number == self.number) {
             kept.clone_from(waker);
@@ -65,10 +65,10 @@ impl Listener {
     }
 }
 
-impl Drop for Listener {
+impl Drop for Alarm {
     fn drop(&mut self) {
         let gone = {
-            let mut all = self.breaker.core().listeners().lock();
+            let mut all = self.breaker.core().alarms().lock();
             let mut numbers = all.wakers.iter().map(|(number, _)| *number);
             let at = numbers.position(|number| number == self.number);
             at.map(|at| all.wakers.swap_remove(at))
