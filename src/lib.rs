@@ -41,7 +41,8 @@
 //! The clock is tokio's `Instant`, so that `tokio::time::pause` drives
 //! breakers, budgets and deadlines in tests. All waits are rounded up to the
 //! timer's millisecond. A call that is dropped gives back what it holds; a
-//! panic in a service or a classifier passes through and harms no other call.
+//! panic in a service or a classifier passes through and harms no other call;
+//! one of an [observer](telemetry::Observer) ends there and harms none at all.
 
 pub mod attempt;
 #[cfg(feature = "axum")]

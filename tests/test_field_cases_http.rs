@@ -9,52 +9,22 @@
 mod support;
 
 use std::convert::Infallible;
+use std::future::pending;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::{Method, Request, Response};
 use http_body::{Body, Frame};
 use http_body_util::channel::Channel;
 use http_body_util::{BodyExt, Full};
-use steadfast::http::{CopyBody, ReplayBody, ReplayLayer};
-use steadfast::{
-    Backoff, CallReport, Classify, ErrorKind, Replay, ServiceBuilderExt, Stopped, Verdict, fallback,
-};
-use support::{Clock, Fault, Source, assert_times, bare, bk, fault, kind, secs};
+use steadfast::http::{HttpClassifier, ReplayBody, ReplayLayer};
+use steadfast::{Backoff, CallReport, ErrorKind, ServiceBuilderExt, Stopped, fallback};
+use support::{Clock, Fault, assert_times, bare, bk, fault, kind, secs};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tower::{BoxError, ServiceBuilder, ServiceExt, service_fn};
-
-/// 5xx and errors are transient, every request may be repeated.
-#[derive(Clone, Copy)]
-struct ByStatus;
-
-impl<B: CopyBody> Replay<Request<B>> for ByStatus {
-    type Memo = ();
-    fn memo(&self, _: &Request<B>) {}
-    fn copy(&self, request: &Request<B>) -> Option<Request<B>> {
-        let mut copy = Request::new(request.body().copy()?);
-        *copy.uri_mut() = request.uri().clone();
-        Some(copy)
-    }
-    fn is_intact(&self, copy: &Request<B>) -> bool {
-        copy.body().is_intact()
-    }
-    fn idempotent(&self, (): &()) -> bool {
-        true
-    }
-}
-
-impl<B: CopyBody, R> Classify<Request<B>, Response<R>> for ByStatus {
-    fn classify(&self, (): &(), result: Result<&Response<R>, &Source>) -> Verdict {
-        match result {
-            Ok(answer) if answer.status().as_u16() < 500 => Verdict::success(),
-            Ok(answer) => Verdict::transient().because(answer.status().as_u16()),
-            Err(_) => Verdict::transient(),
-        }
-    }
-}
 
 // ---- A04 -----------------------------------------------------------------------
 
@@ -83,7 +53,7 @@ async fn a04_the_body_of_an_answer_that_is_retried_gives_back_its_connection_bef
         .max_attempts(2)
         .backoff(Backoff::fixed(secs(5.0)))
         .breaker(bk())
-        .classify(ByStatus)
+        .classify(HttpClassifier::new())
         .build()
         .unwrap();
     let (connections, log) = (Arc::clone(&pool), Arc::clone(&calls));
@@ -193,7 +163,11 @@ where
     B: Body<Error: Into<BoxError>> + Unpin + Send + 'static,
 {
     let server = Server::new(script);
-    let policy = bare().max_attempts(3).classify(ByStatus).build().unwrap();
+    let policy = bare()
+        .max_attempts(3)
+        .classify(HttpClassifier::new())
+        .build()
+        .unwrap();
     let serving = server.clone();
     let client = ServiceBuilder::new()
         .layer(ReplayLayer::new(cap))
@@ -287,7 +261,7 @@ async fn a_body_that_a_connection_reads_on_past_the_cap_during_the_backoff_is_no
         let policy = bare()
             .max_attempts(2)
             .backoff(Backoff::fixed(secs(1.0)))
-            .classify(ByStatus)
+            .classify(HttpClassifier::new())
             .build()
             .unwrap();
         let client = ServiceBuilder::new()
@@ -316,12 +290,16 @@ async fn a_body_that_a_connection_reads_on_past_the_cap_during_the_backoff_is_no
 async fn a_fallback_gets_the_whole_body_that_the_primary_has_read_in_part() {
     let primary = Server::new(&[Step::ReadOne(503), Step::Reset]);
     let secondary = Server::new(&[Step::Read(200)]);
-    let policy = bare().max_attempts(2).classify(ByStatus).build().unwrap();
+    let policy = bare()
+        .max_attempts(2)
+        .classify(HttpClassifier::new())
+        .build()
+        .unwrap();
     let (first, second) = (primary.clone(), secondary.clone());
     let second = service_fn(move |request| second.clone().serve(request));
     let client = ServiceBuilder::new()
         .layer(ReplayLayer::default())
-        .fallback(fallback::service(second).replay(ByStatus))
+        .fallback(fallback::service(second).replay(HttpClassifier::new()))
         .resilience(policy)
         .service(service_fn(move |request| first.clone().serve(request)));
     let (answer, report) = CallReport::capture(client.oneshot(Request::new(streamed()))).await;
@@ -329,4 +307,36 @@ async fn a_fallback_gets_the_whole_body_that_the_primary_has_read_in_part() {
     assert_eq!(report.unwrap().attempts(), 2);
     assert_eq!(primary.read(), ["a", "a"]);
     assert_eq!(secondary.read(), ["abc"]);
+}
+
+// ---- A25 -----------------------------------------------------------------------
+
+#[tokio::test(start_paused = true)]
+async fn a25_a_post_is_not_sent_again_after_a_timeout() {
+    for (method, sends, stopped) in [
+        (Method::POST, 1, Stopped::NotIdempotent),
+        (Method::GET, 3, Stopped::AttemptsExhausted),
+    ] {
+        let clock = Clock::start();
+        let sent = AtomicUsize::new(0);
+        let policy = bare()
+            .attempt_timeout(secs(1.0))
+            .max_attempts(3)
+            .classify(HttpClassifier::new())
+            .build()
+            .unwrap();
+        let client =
+            ServiceBuilder::new()
+                .resilience(policy)
+                .service(service_fn(|_: Request<()>| {
+                    sent.fetch_add(1, Ordering::Relaxed);
+                    pending::<Result<Response<()>, Infallible>>()
+                }));
+        let request = Request::builder().method(&method).body(()).unwrap();
+        let error = client.oneshot(request).await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::TimedOut);
+        assert_eq!(error.stopped(), Some(stopped));
+        assert_eq!(sent.load(Ordering::Relaxed), sends, "{method}");
+        clock.assert_now(f64::from(u32::try_from(sends).unwrap()));
+    }
 }

@@ -17,7 +17,7 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
-use http_body::{Body, Frame};
+use http_body::{Body, Frame, SizeHint};
 use http_body_util::channel::{Channel, Sender};
 use http_body_util::{BodyExt, Full};
 use steadfast::Deadline;
@@ -113,6 +113,36 @@ async fn an_error_is_seen_and_handed_on_with_its_trailers_at_once() {
         assert_eq!(whole.to_bytes(), "overload");
     }
     t.assert_now(0.0);
+}
+
+/// A body that knows when no data is left, and has trailers.
+struct Knows(Vec<Frame<Bytes>>);
+
+impl Body for Knows {
+    type Data = Bytes;
+    type Error = Infallible;
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        Poll::Ready(self.0.pop().map(Ok))
+    }
+    fn size_hint(&self) -> SizeHint {
+        let data = self.0.iter().filter_map(Frame::data_ref);
+        SizeHint::with_exact(data.map(|data| data.len() as u64).sum())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_exact_size_is_announced_before_trailers() {
+    let trailers = Frame::trailers(HeaderMap::new());
+    let body = Knows(vec![trailers, Frame::data("text".into())]);
+    let answer = answer(layer(), 500, body).await;
+    assert_eq!(seen(&answer), ErrorBody::complete("text"));
+    assert_eq!(answer.body().size_hint().exact(), None);
+    assert_eq!(answer.body().size_hint().lower(), 4);
+    let whole = answer.into_body().collect().await.unwrap();
+    assert!(whole.trailers().is_some());
 }
 
 #[tokio::test(start_paused = true)]

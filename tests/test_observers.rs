@@ -10,6 +10,7 @@
 
 mod support;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use steadfast::telemetry::{Event, Observer};
@@ -204,6 +205,21 @@ async fn what_a_fallback_does_is_told_to_those_who_observe_the_primary() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_fallback_that_is_passed_over_has_failed() {
+    let (policy, notes) = observed(named("inventory"));
+    let client = ServiceBuilder::new()
+        .fallback(fallback::service(Inner::always(Step::Hang)).limit(1))
+        .resilience(policy)
+        .service(Inner::always(Step::Err));
+    let mut first = task::spawn(client.clone().oneshot("x"));
+    assert_pending!(first.poll());
+    notes.take();
+    assert!(client.oneshot("y").await.is_err());
+    let heard = notes.take();
+    assert_eq!(heard.last().unwrap(), "inventory: fallback 0 failed");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_fallback_is_not_told_to_those_of_an_earlier_call() {
     let (policy, notes) = observed(named("observed"));
     let failing = stack(&policy, &Inner::always(Step::Err));
@@ -361,4 +377,63 @@ async fn an_observer_may_panic_while_a_panic_of_the_service_passes_through() {
     assert!(panicked.is_panic());
     assert_eq!(notes.take(), ["attempt 1: dropped", "dropped after 1"]);
     assert!(send(&client, "x").await.is_ok());
+}
+
+/// Adds up where a breaker stands, from what it hears.
+#[derive(Default)]
+struct Standing(Mutex<std::collections::HashMap<BreakerState, i64>>);
+
+impl Observer for Standing {
+    fn on_event(&self, event: &Event<'_>) {
+        let (left, entered) = match *event {
+            Event::BreakerAdded { state, .. } => (None, Some(state)),
+            Event::BreakerForcedOpen { from, .. } => (Some(from), Some(BreakerState::ForcedOpen)),
+            Event::BreakerDisabled { from, .. } => (Some(from), Some(BreakerState::Disabled)),
+            Event::BreakerClosed { from, .. } => (Some(from), Some(BreakerState::Closed)),
+            _ => (None, None),
+        };
+        let mut standing = self.0.lock().unwrap();
+        for (state, change) in [(left, -1), (entered, 1)] {
+            if let Some(state) = state {
+                *standing.entry(state).or_default() += change;
+            }
+        }
+    }
+}
+
+#[test]
+fn an_observer_that_comes_amid_changes_misses_none_and_hears_none_twice() {
+    let all_there = AtomicBool::new(false);
+    let breaker = Breaker::new("pool", plain(BreakerConfig::consecutive(1))).unwrap();
+    let observers: Vec<_> = (0..100).map(|_| Arc::new(Standing::default())).collect();
+    std::thread::scope(|scope| {
+        for _ in 0..2 {
+            scope.spawn(|| {
+                while !all_there.load(Ordering::Relaxed) {
+                    breaker.force_open("maintenance");
+                    breaker.disable();
+                    breaker.reset();
+                }
+            });
+        }
+        scope.spawn(|| {
+            for observer in &observers {
+                breaker.observe(observer.clone());
+                std::thread::yield_now();
+            }
+            all_there.store(true, Ordering::Relaxed);
+        });
+    });
+    let state = breaker.state();
+    for observer in observers {
+        let standing = observer.0.lock().unwrap();
+        for (known, count) in standing.iter() {
+            assert_eq!(
+                *count,
+                i64::from(*known == state),
+                "{standing:?} but {state:?}"
+            );
+        }
+        assert_eq!(standing.get(&state), Some(&1));
+    }
 }

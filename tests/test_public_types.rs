@@ -5,6 +5,7 @@ use std::cell::Cell;
 use std::error::Error as StdError;
 use std::future::Ready;
 use std::marker::PhantomData;
+use std::panic::{RefUnwindSafe, UnwindSafe};
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
@@ -19,7 +20,7 @@ use steadfast::fallback::{
 };
 use steadfast::retry::{RetryFuture, RetryLayer, RetryLayerBuilder, RetryService};
 use steadfast::stage::{Limits, Outcome, Single};
-use steadfast::telemetry::Event;
+use steadfast::telemetry::{CallOutcome, Event, Observer};
 use steadfast::{
     Again, Backoff, Breaker, BreakerConfig, BreakerSetting, BreakerSnapshot, BreakerState,
     BreakerWatch, CallCap, CallReport, Capture, ConfigError, Deadline, DefaultClassify, Deferring,
@@ -122,7 +123,9 @@ pin!(IdempotentIf<DefaultClassify, fn()>: Send Sync Unpin Clone);
 pin!(Scope: Send Sync Unpin);
 pin!(CallCap: Send Sync Unpin Clone);
 pin!(Deadline: Send Sync Unpin Copy);
-pin!(Event<'_>: Send Sync Unpin Copy);
+pin!(Event<'static>: Send Sync Unpin Copy);
+pin!(CallOutcome: Send Sync Unpin Copy);
+pin!(Box<dyn Observer>: Send Sync Unpin);
 
 // Layers.
 pin!(ResilienceLayer: Send Sync Unpin Clone);
@@ -185,6 +188,17 @@ pin!(WithFuture<Ready<()>>: Send Sync Unpin);
 pin!(OrFuture<Ready<()>, Ready<()>>: Send Sync Unpin);
 pin!(SecondaryFuture<Shared, ()>: Send);
 pin!(FallbackFuture<(), (), Call<Shared>, Value<()>, ByDefault>: Send);
+
+#[cfg(feature = "metrics")]
+pin!(steadfast::telemetry::Metrics: Send Sync Unpin Observer);
+#[cfg(feature = "serde")]
+pin!(steadfast::PolicySnapshot: Send Sync Unpin Clone);
+#[cfg(feature = "serde")]
+pin!(steadfast::NamedBreaker: Send Sync Unpin Clone);
+
+// A panic across them leaves them whole, observers or not.
+pin!(Policy: UnwindSafe RefUnwindSafe);
+pin!(Breaker: UnwindSafe RefUnwindSafe);
 
 /// A service that cannot be cloned cannot be wrapped for use, but can be held.
 struct NotClone;

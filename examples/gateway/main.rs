@@ -2,14 +2,22 @@
 //! second host and a stale cache as fallbacks, refusals as `problem+json`.
 //!
 //! `cargo run --release --features full --example gateway` tells a story and
-//! ends; with `-- --serve 8080` it stays, for curl:
+//! ends. With `-- --serve 8080` it stays, under a load of its own: look at
+//! <http://localhost:8080/>, break a host there and mend it, or by curl:
 //!
 //! ```sh
 //! curl -i localhost:8080/orders/7
 //! curl -i -H 'x-envoy-upstream-rq-timeout-ms: 100' localhost:8080/orders/7
+//! curl -X POST localhost:8080/-/primary/fails     # or hangs, or works
+//! curl localhost:8080/health
+//! curl localhost:8080/metrics
 //! ```
+//!
+//! `dashboard.json` beside this file shows these metrics in Grafana.
 
 mod cache;
+mod console;
+mod load;
 mod proxy;
 mod upstream;
 
@@ -22,7 +30,9 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use proxy::{Gateway, Hosts, gateway};
+use steadfast::Breakers;
 use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep};
 use tower::BoxError;
 use upstream::{Mode, Upstream};
@@ -30,17 +40,17 @@ use upstream::{Mode, Upstream};
 #[tokio::main]
 async fn main() -> Result<(), BoxError> {
     let port = port()?;
-    let primary = Upstream::start("primary").await?;
-    let replica = Upstream::start("replica").await?;
-    let Gateway { router, breakers } = gateway(Hosts {
-        primary: primary.address,
-        replica: replica.address,
-    })?;
-    let listener = TcpListener::bind(("127.0.0.1", port.unwrap_or(0))).await?;
-    let address = listener.local_addr()?;
-    let serving = tokio::spawn(async move { axum::serve(listener, router).await });
+    let Running {
+        address,
+        primary,
+        replica,
+        breakers,
+        serving,
+    } = start(port.unwrap_or(0)).await?;
     println!("gateway on http://{address}, in front of two hosts");
     if port.is_some() {
+        println!("look at http://{address}/");
+        tokio::spawn(load::run(address));
         return Ok(serving.await??);
     }
 
@@ -82,6 +92,42 @@ async fn main() -> Result<(), BoxError> {
         story.ask(None).await?;
     }
     Ok(())
+}
+
+/// The gateway, its console and the hosts behind it, all on loopback.
+pub(crate) struct Running {
+    pub(crate) address: SocketAddr,
+    primary: Upstream,
+    replica: Upstream,
+    breakers: Breakers<String>,
+    serving: JoinHandle<std::io::Result<()>>,
+}
+
+pub(crate) async fn start(port: u16) -> Result<Running, BoxError> {
+    let primary = Upstream::start("primary").await?;
+    let replica = Upstream::start("replica").await?;
+    // Before anything is built that is to be measured.
+    let recorder = console::recorder()?;
+    let Gateway {
+        router,
+        breakers,
+        health,
+    } = gateway(Hosts {
+        primary: primary.address,
+        replica: replica.address,
+    })?;
+    let hosts = vec![primary.clone(), replica.clone()];
+    let router = console::console(recorder, health, hosts).fallback_service(router);
+    let listener = TcpListener::bind(("127.0.0.1", port)).await?;
+    let address = listener.local_addr()?;
+    let serving = tokio::spawn(async move { axum::serve(listener, router).await });
+    Ok(Running {
+        address,
+        primary,
+        replica,
+        breakers,
+        serving,
+    })
 }
 
 /// The port to stay on, if any.

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -15,13 +16,17 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use steadfast::fallback::{self, FallbackLayer};
 use steadfast::http::{
-    AnswerErrorsLayer, DeadlineHeader, HttpClassifier, InboundDeadlineLayer, OutboundDeadlineLayer,
-    ReplayBody, ReplayLayer, ShedLayer, WatchBodyLayer, WatchedBody,
+    AnswerErrorsLayer, AttemptSpanLayer, DeadlineHeader, HttpClassifier, InboundDeadlineLayer,
+    OutboundDeadlineLayer, ReplayBody, ReplayLayer, ShedLayer, WatchBodyLayer, WatchedBody,
 };
-use steadfast::{Backoff, BreakerConfig, Breakers, ConfigError, Policy, ServiceBuilderExt, Window};
+use steadfast::telemetry::Metrics;
+use steadfast::{
+    Backoff, BreakerConfig, Breakers, ConfigError, Policy, PolicySnapshot, ServiceBuilderExt,
+    Window,
+};
 use tower::{BoxError, Service, ServiceBuilder, service_fn};
 
-use crate::cache::StaleCache;
+use super::cache::StaleCache;
 
 /// Requests in the gateway at once.
 const PLACES: NonZeroU32 = NonZeroU32::MIN.saturating_add(399);
@@ -37,20 +42,43 @@ pub(crate) struct Hosts {
     pub(crate) replica: SocketAddr,
 }
 
-/// The gateway, and the breakers of its hosts.
+impl Hosts {
+    /// What metrics and snapshots call a host: an address changes with each
+    /// start.
+    fn name_of(self, host: &str) -> String {
+        if host == self.primary.to_string() {
+            "primary".to_owned()
+        } else if host == self.replica.to_string() {
+            "replica".to_owned()
+        } else {
+            host.to_owned()
+        }
+    }
+}
+
+/// The gateway, the breakers of its hosts, and what its policies know.
 pub(crate) struct Gateway {
     pub(crate) router: Router,
     pub(crate) breakers: Breakers<String>,
+    pub(crate) health: Health,
 }
 
+pub(crate) type Health = Box<dyn Fn() -> [PolicySnapshot; 2] + Send + Sync>;
+
 pub(crate) fn gateway(hosts: Hosts) -> Result<Gateway, ConfigError> {
-    let breakers = Breakers::new(
+    // One for both policies: what they tell of the shared breakers counts once.
+    let metrics = Arc::new(Metrics::new().with_keys());
+    let breakers = Breakers::<String>::new(
         "hosts",
         BreakerConfig::failure_rate(0.5)
             .window(Window::time(Duration::from_secs(10)))
             .min_calls(10)
-            .open_time(Duration::from_secs(1)),
-    )?;
+            .last_failed(10)
+            .open_time(Duration::from_secs(1))
+            .max_open_time(Duration::from_secs(4))
+            .ramp(Duration::from_secs(4)),
+    )?
+    .naming_keys(move |host| hosts.name_of(host));
     let primary = Policy::builder("primary")
         .deadline(Duration::from_secs(2))
         .attempt_timeout(Duration::from_millis(300))
@@ -61,6 +89,7 @@ pub(crate) fn gateway(hosts: Hosts) -> Result<Gateway, ConfigError> {
         ))
         .breakers(breakers.clone(), host)
         .classify(HttpClassifier::new().for_proxies())
+        .observer(metrics.clone())
         .build()?;
     // One attempt: what the primary could not do is not tried twice elsewhere.
     let replica = Policy::builder("replica")
@@ -68,7 +97,12 @@ pub(crate) fn gateway(hosts: Hosts) -> Result<Gateway, ConfigError> {
         .max_attempts(1)
         .breakers(breakers.clone(), host)
         .classify(HttpClassifier::new().for_proxies())
+        .observer(metrics)
         .build()?;
+    let health = {
+        let (primary, replica) = (primary.clone(), replica.clone());
+        Box::new(move || [primary.snapshot(), replica.snapshot()])
+    };
 
     let cache = StaleCache::default();
     let stale = cache.clone();
@@ -105,6 +139,7 @@ pub(crate) fn gateway(hosts: Hosts) -> Result<Gateway, ConfigError> {
     Ok(Gateway {
         router: Router::new().fallback_service(stack),
         breakers,
+        health,
     })
 }
 
@@ -116,11 +151,10 @@ fn client(
 + Send
 + Sync
 + 'static {
-    let client = Client::builder(TokioExecutor::new())
-        // The stack owns the retries.
-        .retry_canceled_requests(false)
-        .build::<HttpConnector, ReplayBody<Body>>(connector());
+    let client =
+        Client::builder(TokioExecutor::new()).build::<HttpConnector, ReplayBody<Body>>(connector());
     ServiceBuilder::new()
+        .layer(AttemptSpanLayer::new())
         .layer(
             OutboundDeadlineLayer::new(DeadlineHeader::envoy())
                 .numbering(HeaderName::from_static("x-envoy-attempt-count")),

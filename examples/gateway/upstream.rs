@@ -21,10 +21,27 @@ pub(crate) enum Mode {
     Hangs,
 }
 
+impl Mode {
+    const ALL: [Self; 3] = [Self::Works, Self::Fails, Self::Hangs];
+
+    pub(crate) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Works => "works",
+            Self::Fails => "fails",
+            Self::Hangs => "hangs",
+        }
+    }
+
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|mode| mode.as_str() == name)
+    }
+}
+
 /// A running server.
 #[derive(Clone)]
 pub(crate) struct Upstream {
     pub(crate) address: SocketAddr,
+    name: &'static str,
     shared: Arc<Shared>,
 }
 
@@ -39,6 +56,7 @@ impl Upstream {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let upstream = Self {
             address: listener.local_addr()?,
+            name,
             shared: Arc::new(Shared {
                 name,
                 mode: AtomicU8::new(Mode::Works as u8),
@@ -54,6 +72,16 @@ impl Upstream {
 
     pub(crate) fn set(&self, mode: Mode) {
         self.shared.mode.store(mode as u8, Ordering::Relaxed);
+    }
+
+    pub(crate) fn mode(&self) -> Mode {
+        let mode = self.shared.mode.load(Ordering::Relaxed);
+        let known = Mode::ALL.into_iter().find(|known| *known as u8 == mode);
+        known.unwrap_or(Mode::Works)
+    }
+
+    pub(crate) const fn name(&self) -> &'static str {
+        self.name
     }
 
     /// How many requests have reached it.

@@ -240,6 +240,11 @@ where
         match asked {
             Ok(future) => this.phase.set(Phase::Entry { index, future }),
             Err(skipped) => {
+                let event = Event::FallbackFailed {
+                    dependency: failed.error.dependency(),
+                    entry: index,
+                };
+                emit(this.observers, &event);
                 failed.fallback_error = Some(skipped);
                 this.phase.set(Phase::Next { index: index + 1 });
             }

@@ -62,8 +62,8 @@ fn layered(cause: &(dyn StdError + 'static)) -> Option<Verdict> {
     if let Some(error) = cause.downcast_ref() {
         return by_reqwest(error);
     }
-    if let Some(error) = cause.downcast_ref::<hyper_util::client::legacy::Error>() {
-        return error.is_connect().then(unreachable);
+    if let Some(error) = cause.downcast_ref() {
+        return by_hyper_util(error);
     }
     if let Some(error) = cause.downcast_ref() {
         return by_hyper(error);
@@ -94,12 +94,27 @@ fn by_reqwest(error: &reqwest::Error) -> Option<Verdict> {
     if let Some(status) = error.status() {
         return Some(super::status::ordinary(status, None));
     }
+    if error.is_timeout() && !error.is_connect() {
+        return Some(Verdict::ambiguous().because("timed out"));
+    }
     None
 }
 
 #[cfg(feature = "hyper")]
+fn by_hyper_util(error: &hyper_util::client::legacy::Error) -> Option<Verdict> {
+    if error.is_connect() {
+        return Some(unreachable());
+    }
+    // What went wrong on the way has a cause; what is wrong with the request
+    // (a relative URI, a version that cannot be spoken) has none.
+    let has_cause = error.source().is_some();
+    (!has_cause).then(|| own_mistake("request cannot be sent"))
+}
+
+#[cfg(feature = "hyper")]
 fn by_hyper(error: &hyper::Error) -> Option<Verdict> {
-    if error.is_canceled() {
+    // Taken back from a connection, or not given to one that was never ready.
+    if error.is_canceled() || error.is_closed() {
         let verdict = Verdict::unreachable();
         return Some(verdict.because("closed before the request was sent"));
     }

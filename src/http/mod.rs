@@ -51,7 +51,9 @@
 //! # Ok::<(), steadfast::ConfigError>(())
 //! ```
 //!
-//! `examples/gateway` has all of it in one place.
+//! `examples/gateway` has all of it in one place, and [`guide`](crate::guide) a
+//! page for each client: which of its own retries to switch off, which limits to
+//! set.
 
 mod answer;
 pub(crate) mod body;

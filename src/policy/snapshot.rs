@@ -24,7 +24,7 @@ use crate::retry::budget::Terms;
 /// | `dependency` | the policy's name |
 /// | `calls_in_flight` | calls that were begun, were not refused at once, and whose future is not dropped |
 /// | `budget_balance` | as [`Policy::budget_balance`] |
-/// | `breakers` | one [`BreakerSnapshot`] each, with its `key` if its registry [names its keys](crate::Breakers::naming_keys); all keys, so this is as long as the registry |
+/// | `breakers` | one [`BreakerSnapshot`] each, with its `key` if its registry names its keys (`Breakers::naming_keys`); all keys, so this is as long as the registry |
 /// | `settings` | as last configured: `deadline_seconds`, `attempt_timeout_seconds`, `max_attempts`, `backoff`, `largest_hint_seconds`, `min_useful_time_seconds`, `retry_budget`, `breaker` |
 /// | `warnings` | settings that do not agree, in sentences |
 ///

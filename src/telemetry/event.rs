@@ -161,7 +161,8 @@ pub enum Event<'a> {
         /// Which entry of the chain, from 0.
         entry: usize,
     },
-    /// A fallback failed too.
+    /// A fallback failed too, or was passed over: it has no place left, or no
+    /// copy of the request.
     #[non_exhaustive]
     FallbackFailed {
         /// The dependency's name, which is the primary's.

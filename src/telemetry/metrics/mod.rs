@@ -80,7 +80,7 @@ impl Metrics {
     }
 
     /// Labels what concerns a single breaker of a registry with its `key`, where
-    /// the registry [names its keys](crate::Breakers::naming_keys).
+    /// the registry names its keys (`Breakers::naming_keys`).
     ///
     /// # Default
     ///

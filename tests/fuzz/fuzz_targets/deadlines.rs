@@ -41,7 +41,10 @@ fn forms() -> [(DeadlineHeader, Duration); 4] {
     let millis = Duration::from_millis;
     let own = HeaderName::from_static("x-left-ms");
     [
-        (DeadlineHeader::grpc(), Duration::from_secs(99_999_999 * 3600)),
+        (
+            DeadlineHeader::grpc(),
+            Duration::from_secs(99_999_999 * 3600),
+        ),
         (DeadlineHeader::connect(), millis(9_999_999_999)),
         (DeadlineHeader::envoy(), millis(i64::MAX as u64)),
         (DeadlineHeader::millis(own), millis(i64::MAX as u64)),
