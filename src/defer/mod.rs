@@ -32,6 +32,9 @@
 //! the refusal that it would have had, and the bound as
 //! [`Error::park_limit`](crate::Error::park_limit).
 //!
+//! To observers and in metrics each return is a call of its own;
+//! [`Event::Parked`](crate::telemetry::Event) and `Unparked` tell of the whole.
+//!
 //! A call costs a copy of its request and another clone of the service; nothing
 //! is locked while nothing is parked.
 //!
