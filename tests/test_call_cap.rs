@@ -496,3 +496,24 @@ async fn a_stack_further_out_takes_it_as_final_and_asks_no_fallback() {
     assert!(error.for_model().contains("all calls that were allowed"));
     assert_eq!(secondary.calls(), 0);
 }
+
+#[cfg(feature = "http")]
+#[tokio::test(start_paused = true)]
+async fn over_http_it_is_a_limit_of_the_callers_own() {
+    use steadfast::http::Problem;
+
+    let client = stack(&single(), &Inner::always(Step::Ok));
+    let result = CallCap::new(0).wrap(send(&client, "x")).await;
+    let problem = Problem::from(&result.unwrap_err());
+    assert_eq!(problem.status(), 429);
+    assert_eq!(problem.retry_after_seconds(), None);
+    let answer = problem.into_response::<http_body_util::Full<bytes::Bytes>>();
+    assert_eq!(answer.headers()["x-should-retry"], "false");
+    let body = http_body_util::BodyExt::collect(answer.into_body());
+    let answer = String::from_utf8(body.await.unwrap().to_bytes().into()).unwrap();
+    assert!(answer.contains("\"code\":\"call_cap_reached\""), "{answer}");
+    assert!(
+        answer.contains("no further call to the dependency `case`"),
+        "{answer}"
+    );
+}

@@ -378,6 +378,24 @@ async fn one_that_ran_into_a_bound_keeps_what_the_dependency_said() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_end_that_says_nothing_of_the_dependency_keeps_what_it_said_before() {
+    let t = Clock::start();
+    let policy = named("jobs")
+        .deadline(secs(12.0))
+        .max_attempts(2)
+        .breaker(plain(BreakerConfig::consecutive(1)).probe_lease(secs(12.0)))
+        .build()
+        .unwrap();
+    let inner = Inner::script([Step::Err], Step::Hang);
+    let client = deferring(&policy, DeferLayer::new(), &inner);
+    let error = client.oneshot("job").await.unwrap_err();
+    t.assert_now(12.0);
+    assert_eq!(error.kind(), ErrorKind::DeadlineExceeded);
+    assert_eq!(error.attempts(), 2);
+    assert_eq!(fault(&error), Some(Fault("scripted")));
+}
+
+#[tokio::test(start_paused = true)]
 async fn one_behind_others_ends_at_its_own_deadline() {
     let t = Clock::start();
     let (_policy, client) = open(&Inner::always(Step::Ok));

@@ -81,6 +81,17 @@ fn a_new_call_that_was_admitted_lets_one_follow() {
 }
 
 #[test]
+fn a_new_call_is_not_followed_a_moment_after_one_that_came_by_itself() {
+    let (mut queue, now) = parked(4);
+    let now = now + 60 * SECOND;
+    assert_eq!(turn(&mut queue, 0, Look::Passes, now).0, Turn::Come);
+    assert_eq!(woken(queue.follow(LINE, Look::Passes, now)), (None, None));
+    let later = now + SECOND;
+    let followed = woken(queue.follow(LINE, Look::Passes, later));
+    assert_eq!(followed, (Some(1), Some(2)));
+}
+
+#[test]
 fn one_that_is_refused_again_stands_before_those_that_came_later() {
     let (mut queue, now) = parked(3);
     assert_eq!(turn(&mut queue, 0, Look::Probes, now).0, Turn::Come);
