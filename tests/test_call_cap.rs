@@ -326,6 +326,46 @@ async fn a_cap_within_an_attempt_holds_for_what_the_attempt_calls() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_cap_that_an_attempt_within_it_wraps_again_counts_no_send_twice() {
+    let inner = Inner::always(Step::Ok);
+    let below = stack(&single(), &inner);
+    let cap = CallCap::new(10);
+    let again = cap.clone();
+    let service = service_fn(move |request: Text| again.wrap(below.clone().oneshot(request)));
+    let client = ServiceBuilder::new().resilience(single()).service(service);
+    cap.wrap(client.oneshot("x")).await.unwrap();
+    assert_eq!((inner.calls(), cap.sends()), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scope_that_is_carried_into_its_own_cap_counts_no_send_twice() {
+    let inner = Inner::always(Step::Ok);
+    let below = stack(&single(), &inner);
+    let cap = CallCap::new(10);
+    let again = cap.clone();
+    let service = service_fn(move |request: Text| {
+        let call = Scope::current().wrap(below.clone().oneshot(request));
+        let task = tokio::spawn(again.wrap(call));
+        async { task.await.unwrap() }
+    });
+    let client = ServiceBuilder::new().resilience(single()).service(service);
+    cap.wrap(client.oneshot("x")).await.unwrap();
+    assert_eq!((inner.calls(), cap.sends()), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_scope_that_was_taken_in_an_attempt_is_over_with_it() {
+    let service = service_fn(|(): ()| async { Ok::<_, Infallible>(Scope::current()) });
+    let client = ServiceBuilder::new().resilience(single()).service(service);
+    let cap = CallCap::new(10);
+    let left = cap.wrap(client.oneshot(())).await.unwrap();
+    let inner = Inner::always(Step::Ok);
+    let below = stack(&single(), &inner);
+    assert_capped(&left.wrap(below.oneshot("x")).await);
+    assert_eq!((inner.calls(), cap.sends()), (0, 1));
+}
+
+#[tokio::test(start_paused = true)]
 async fn it_holds_where_a_call_is_made_and_where_it_is_polled() {
     let inner = Inner::always(Step::Ok);
     let cap = CallCap::new(1);
@@ -355,6 +395,14 @@ async fn it_holds_where_a_call_is_made_and_where_it_is_polled() {
     assert_capped(&cap.wrap(client().call("x")).await);
     assert_capped(&cap.wrap(with_fallback().call("x")).await);
     assert_capped(&cap.wrap(deferring().call("x")).await);
+    // Made inside of one, polled inside of another, which holds.
+    let (room, none) = (CallCap::new(9), CallCap::new(0));
+    let made = room.wrap(async { client().call("x") }).await;
+    assert_capped(&none.wrap(made).await);
+    let made = room.wrap(async { with_fallback().call("x") }).await;
+    assert_capped(&none.wrap(made).await);
+    let made = room.wrap(async { deferring().call("x") }).await;
+    assert_capped(&none.wrap(made).await);
     // Made inside, polled outside when all of the cap is gone.
     let made = CallCap::new(9).wrap(async { client().call("x") }).await;
     assert_capped(&made.await);

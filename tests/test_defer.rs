@@ -361,6 +361,18 @@ async fn a_deadline_of_the_policy_bounds_it_from_the_call_on() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_deadline_that_is_in_scope_only_where_it_is_polled_bounds_it_too() {
+    let t = Clock::start();
+    let policy = hasty();
+    policy.breaker().unwrap().force_open("maintenance");
+    let mut client = deferring(&policy, DeferLayer::new(), &Inner::always(Step::Ok));
+    let made = tower::Service::call(&mut client, "job");
+    let error = Deadline::after(secs(7.0)).scope(made).await.unwrap_err();
+    assert_eq!(error.park_limit(), Some(ParkLimit::Deadline));
+    t.assert_now(7.0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn one_that_ran_into_a_bound_keeps_what_the_dependency_said() {
     let t = Clock::start();
     let inner = Inner::always(Step::Err);
@@ -529,12 +541,17 @@ struct Once;
 
 #[tokio::test(start_paused = true)]
 async fn a_request_that_cannot_be_copied_is_refused_as_ever() {
-    struct Never;
+    /// Has a copy to give, or not; and it is spoilt at once.
+    #[derive(Clone, Copy)]
+    struct Never(bool);
     impl steadfast::Replay<Once> for Never {
         type Memo = ();
         fn memo(&self, _: &Once) {}
         fn copy(&self, _: &Once) -> Option<Once> {
-            None
+            self.0.then_some(Once)
+        }
+        fn is_intact(&self, _: &Once) -> bool {
+            false
         }
         fn idempotent(&self, (): &()) -> bool {
             true
@@ -545,16 +562,20 @@ async fn a_request_that_cannot_be_copied_is_refused_as_ever() {
             result.map_or_else(|_| Verdict::transient(), |_| Verdict::success())
         }
     }
-    let policy = named("jobs").breaker(bk()).classify(Never).build().unwrap();
-    policy.breaker().unwrap().force_open("maintenance");
-    let client = ServiceBuilder::new()
-        .deferring_resilience(policy, DeferLayer::new())
-        .service(service_fn(|_: Once| ready(Ok::<_, Fault>(()))));
-    let error = client.oneshot(Once).await.unwrap_err();
-    assert_eq!(
-        (error.kind(), error.park_limit()),
-        (ErrorKind::Refused, None)
-    );
+    for copies in [false, true] {
+        let policy = named("jobs").breaker(bk()).classify(Never(copies));
+        let policy = policy.build().unwrap();
+        policy.breaker().unwrap().force_open("maintenance");
+        let client = ServiceBuilder::new()
+            .deferring_resilience(policy, DeferLayer::new())
+            .service(service_fn(|_: Once| ready(Ok::<_, Fault>(()))));
+        let error = client.oneshot(Once).await.unwrap_err();
+        assert_eq!(
+            (error.kind(), error.park_limit()),
+            (ErrorKind::Refused, None),
+            "copies: {copies}"
+        );
+    }
 }
 
 #[tokio::test(start_paused = true)]

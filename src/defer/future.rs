@@ -259,7 +259,6 @@ impl<Req, S: Deferrable<Req>> DeferFuture<Req, S> {
             unreachable!("a call is parked only with a copy to send");
         };
         *this.kept = service.copy(&request);
-        this.frame.given_up = false;
         let future = {
             let _entered = Entered::new(this.frame);
             service.call_within(request, *this.total)

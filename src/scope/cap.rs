@@ -49,7 +49,9 @@ pub(crate) use table::CapId;
 ///
 /// A call that is made inside and polled elsewhere without a scope keeps to the
 /// cap as well, as long as a handle, a wrapped future or a wrapped task of it
-/// lives; after that it is turned away.
+/// lives; after that it is turned away. So is a call in a [`Scope`] that was taken
+/// within an attempt, kept as a value, and used only after the attempt: wrap the
+/// future in it while the attempt runs.
 ///
 /// # Examples
 ///
