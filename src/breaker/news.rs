@@ -232,3 +232,24 @@ impl Told {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_watches_is_woken_by_later_generations_only() {
+        let news = News::new();
+        let mut watch = news.watch(|| u32::MAX - 1);
+        let mut wakes = |generation| {
+            news.tell("inventory", generation, Transition::Closed);
+            let woken = watch.has_changed().unwrap();
+            (woken, *watch.borrow_and_update())
+        };
+        let last = u32::MAX - 1;
+        assert_eq!(wakes(last), (false, last), "from before the watch");
+        assert_eq!(wakes(last - 1), (false, last), "told late");
+        assert_eq!(wakes(1), (true, 1), "numbers begin anew");
+        assert_eq!(wakes(u32::MAX), (false, 1), "told late");
+    }
+}

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::cap::CapId;
 use super::report::CallReport;
 use crate::limit::lesser;
-use crate::telemetry::{Observers, leave_observers};
+use crate::telemetry::{Observers, leave_observers, take_observers};
 
 /// What is in scope.
 #[derive(Clone, Copy, Debug)]
@@ -148,5 +148,7 @@ impl Collecting {
 impl Drop for Collecting {
     fn drop(&mut self) {
         REPORT.set(self.outer);
+        // Nobody is left to take them, and the thread must not keep them.
+        drop(take_observers());
     }
 }
