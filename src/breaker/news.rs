@@ -242,7 +242,8 @@ mod tests {
         let news = News::new();
         let mut watch = news.watch(|| u32::MAX - 1);
         let mut wakes = |generation| {
-            news.tell("inventory", generation, Transition::Closed);
+            let told = news.note(Transition::Closed, BreakerState::HalfOpen, generation);
+            news.tell("inventory", &told);
             let woken = watch.has_changed().unwrap();
             (woken, *watch.borrow_and_update())
         };
