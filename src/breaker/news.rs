@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use tokio::sync::watch;
 
+use super::alarm::Alarms;
 use super::state::BreakerState;
 use super::ticket::Transition;
 use crate::telemetry::{Event, Observer, Observers, emit};
@@ -16,6 +17,7 @@ use crate::telemetry::{Event, Observer, Observers, emit};
 pub(super) struct News {
     /// Told of each new generation; made by the first who watches.
     watched: OnceLock<watch::Sender<u32>>,
+    pub(super) alarms: Alarms,
     listeners: Mutex<Option<Arc<Listeners>>>,
 }
 
@@ -47,9 +49,10 @@ pub(super) struct Seen {
 }
 
 impl News {
-    pub(super) const fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             watched: OnceLock::new(),
+            alarms: Alarms::default(),
             listeners: Mutex::new(None),
         }
     }
@@ -146,6 +149,7 @@ impl News {
                 is_newer
             });
         }
+        self.alarms.wake();
         match &told.listeners {
             None => emit(&Observers::NONE, &told.event(dependency, None)),
             Some(heard) => emit(

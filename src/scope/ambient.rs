@@ -8,6 +8,7 @@ use std::cell::Cell;
 
 use tokio::time::Instant;
 
+use super::cap::CapId;
 use super::report::CallReport;
 use crate::limit::lesser;
 use crate::telemetry::{Observers, leave_observers, take_observers};
@@ -19,6 +20,8 @@ pub(crate) struct Ambient {
     pub(crate) deadline: Option<Instant>,
     /// Which attempt of the nearest stack this is, from 1; 0 outside.
     pub(crate) attempt: u32,
+    /// The ceiling on sends.
+    pub(crate) cap: Option<CapId>,
     /// The caller wants one attempt only.
     pub(crate) no_retries: bool,
     /// The caller knows that this request may not be sent twice.
@@ -37,6 +40,7 @@ impl Ambient {
     pub(crate) const NONE: Self = Self {
         deadline: None,
         attempt: 0,
+        cap: None,
         no_retries: false,
         not_idempotent: false,
         lends_permits: false,
@@ -53,6 +57,7 @@ impl Ambient {
     pub(crate) fn within(self, outer: Self) -> Self {
         Self {
             deadline: lesser(self.deadline, outer.deadline),
+            cap: self.cap.or(outer.cap),
             no_retries: self.no_retries || outer.no_retries,
             not_idempotent: self.not_idempotent || outer.not_idempotent,
             lends_permits: outer.lends_permits,
@@ -64,6 +69,20 @@ impl Ambient {
             },
             ..self
         }
+    }
+
+    /// This scope, with the cap of where it is polled, if there is one.
+    pub(crate) fn capped_here(self) -> Self {
+        let cap = Self::current().cap.or(self.cap);
+        Self { cap, ..self }
+    }
+
+    /// Puts another cap in the current scope.
+    pub(crate) fn set_cap(cap: CapId) {
+        CURRENT.set(Self {
+            cap: Some(cap),
+            ..CURRENT.get()
+        });
     }
 
     /// Changes what the code around sees; used for what travels outwards.
