@@ -3,9 +3,10 @@
 use tower::ServiceBuilder;
 use tower::layer::util::Stack;
 
+use crate::defer::DeferLayer;
 use crate::fallback::FallbackLayer;
 use crate::policy::Policy;
-use crate::stack::ResilienceLayer;
+use crate::stack::{DeferringLayer, ResilienceLayer};
 
 mod sealed {
     pub trait Sealed {}
@@ -55,6 +56,18 @@ pub trait ServiceBuilderExt<L>: sealed::Sealed {
         policy: Policy<C, B>,
     ) -> ServiceBuilder<Stack<ResilienceLayer<C, B>, L>>;
 
+    /// As [`resilience`](Self::resilience), and what the breaker refuses is put
+    /// off and comes back, within the bounds of `defer`: for batches, queues and
+    /// jobs. See [`defer`](crate::defer).
+    ///
+    /// The policy's deadline bounds parked calls too; its default of 30 s is
+    /// meant for somebody who waits.
+    fn deferring_resilience<C, B>(
+        self,
+        policy: Policy<C, B>,
+        defer: DeferLayer,
+    ) -> ServiceBuilder<Stack<DeferringLayer<C, B>, L>>;
+
     /// Answers from elsewhere when all inside has failed: a closure over the
     /// error, a value, a service, or a chain of them. See
     /// [`fallback`](crate::fallback).
@@ -67,6 +80,14 @@ impl<L> ServiceBuilderExt<L> for ServiceBuilder<L> {
         policy: Policy<C, B>,
     ) -> ServiceBuilder<Stack<ResilienceLayer<C, B>, L>> {
         self.layer(ResilienceLayer::new(policy))
+    }
+
+    fn deferring_resilience<C, B>(
+        self,
+        policy: Policy<C, B>,
+        defer: DeferLayer,
+    ) -> ServiceBuilder<Stack<DeferringLayer<C, B>, L>> {
+        self.layer(DeferringLayer::new(policy, defer))
     }
 
     fn fallback<F>(self, entries: F) -> ServiceBuilder<Stack<FallbackLayer<F>, L>> {

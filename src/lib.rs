@@ -15,6 +15,8 @@
 //! - **The deadline around the loop.** Attempts, waits and readiness share
 //!   what the caller has left; no wait begins towards an attempt that could not
 //!   be made any more.
+//! - **Defer between the deadline and the loop.** A parked call holds no
+//!   attempt, no permit and no budget charge, and its deadline still runs.
 //! - **The fallback outermost.** Inside the loop it would answer each attempt,
 //!   and neither loop nor breaker would ever see a failure.
 //!
@@ -25,6 +27,14 @@
 //! the failure owns the retries, and its error, or a mark that it leaves in the
 //! scope of the task, tells the stacks further out that all has been tried. A
 //! stack with one attempt owns no retries; it leaves them to the next one out.
+//!
+//! # A loop that nobody owns
+//!
+//! A model that calls a tool again at every error is a retry loop without
+//! budget, backoff or breaker, and each of its sessions has one. Retries and
+//! breaker belong into the tool or the gateway, where all sessions meet;
+//! [`Error::for_model`] says plainly that it is over, and [`CallCap`] is the
+//! wall for those who call all the same. `examples/agent.rs` counts the sends.
 //!
 //! # Memory and clocks
 //!
@@ -42,6 +52,7 @@ mod builder;
 pub mod classify;
 mod config;
 pub mod deadline;
+pub mod defer;
 mod error;
 pub mod fallback;
 #[cfg(feature = "grpc")]
@@ -78,7 +89,7 @@ pub use classify::traits::{Classify, Replay};
 pub use classify::verdict::{Again, Health, Reason, Verdict, Work};
 pub use config::ConfigError;
 pub use deadline::value::Deadline;
-pub use error::{Error, ErrorKind, Stopped};
+pub use error::{Error, ErrorKind, ParkLimit, Stopped};
 #[cfg(feature = "serde")]
 pub use notice::RefusalNotice;
 pub use policy::{
@@ -90,6 +101,7 @@ pub use policy::{NamedBreaker, PolicySnapshot};
 pub use refusal::{Refusal, RefusalReason};
 pub use retry::backoff::Backoff;
 pub use retry::budget::RetryBudget;
+pub use scope::cap::CallCap;
 pub use scope::report::{CallReport, Capture, ServedBy};
 pub use scope::{Scope, Scoped};
-pub use stack::{Resilience, ResilienceLayer};
+pub use stack::{Deferring, DeferringLayer, Resilience, ResilienceLayer};

@@ -80,6 +80,14 @@ async fn slow_traffic_recovers_without_a_refusal_and_ends_closed() {
     );
 }
 
+#[test]
+fn only_clones_are_handles_of_the_same_breaker() {
+    let breaker = Breaker::new("inventory", three_failures()).unwrap();
+    let twin = Breaker::new("inventory", three_failures()).unwrap();
+    assert!(breaker.is_same(&breaker.clone()));
+    assert!(!breaker.is_same(&twin));
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_look_says_what_admission_would() {
     let breaker = recovering(three_failures()).await;

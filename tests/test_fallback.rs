@@ -68,6 +68,55 @@ async fn entries_are_asked_in_order_until_one_answers() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_report_tells_how_long_the_primary_took_and_how_long_all_of_it() {
+    let chain = fallback::service(Inner::always(Step::ErrAfter(0.5)))
+        .or(fallback::service(Inner::always(Step::OkAfter(0.25))));
+    let client = ServiceBuilder::new()
+        .fallback(chain)
+        .resilience(bare().build().unwrap())
+        .service(Inner::always(Step::ErrAfter(2.0)));
+    let (answer, report) = CallReport::capture(client.oneshot("x")).await;
+    assert!(answer.is_ok());
+    let report = report.unwrap();
+    assert_eq!(report.served_by(), ServedBy::Fallback(1));
+    assert_times(&[report.primary_elapsed().as_secs_f64()], &[2.0]);
+    assert_times(&[report.elapsed().as_secs_f64()], &[2.75]);
+
+    // All fail: the primary's result stands, the time has passed all the same.
+    let client = primary(Step::ErrAfter(1.0)).with(FallbackLayer::new(fallback::service(
+        Inner::always(Step::ErrAfter(1.0)),
+    )));
+    let (_, report) = CallReport::capture(client.oneshot("x")).await;
+    let report = report.unwrap();
+    assert_eq!(report.served_by(), ServedBy::Primary);
+    assert_times(&[report.primary_elapsed().as_secs_f64()], &[1.0]);
+    assert_times(&[report.elapsed().as_secs_f64()], &[2.0]);
+
+    // Nothing to tell apart.
+    let (_, report) = CallReport::capture(primary(Step::OkAfter(1.0)).oneshot("x")).await;
+    let report = report.unwrap();
+    assert_eq!(report.primary_elapsed(), report.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_primary_that_was_cut_short_is_reported_too() {
+    // Something before the primary's stack waits, so that the stack never ends.
+    let waits = tower::ServiceBuilder::new()
+        .map_future(|call| async move {
+            tokio::time::sleep(secs(60.0)).await;
+            call.await
+        })
+        .service(primary(Step::Ok));
+    let layer = FallbackLayer::new(fallback::value("a value")).within(secs(3.0));
+    let client = waits.with(layer.reserve(secs(1.0)));
+    let (answer, report) = CallReport::capture(client.oneshot("x")).await;
+    assert_eq!(answer.unwrap(), "a value");
+    let report = report.unwrap();
+    assert_eq!(report.served_by(), ServedBy::Fallback(0));
+    assert_times(&[report.primary_elapsed().as_secs_f64()], &[2.0]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn closures_and_values_are_entries_too() {
     let declines = |_: &Error| ready(Err::<Text, _>(Fault("no")));
     let client = primary(Step::Err).with(FallbackLayer::new(

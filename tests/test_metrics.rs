@@ -339,3 +339,33 @@ async fn a_policy_without_the_observer_records_nothing() {
     assert!(client.call("x").await.is_ok());
     assert!(seen(&snapshotter).is_empty());
 }
+
+#[tokio::test(start_paused = true)]
+async fn parked_calls_are_counted_until_they_are_over_or_dropped() {
+    let (metrics, snapshotter, _guard) = recorded(false);
+    let policy = named("jobs")
+        .breaker(plain(BreakerConfig::consecutive(1)))
+        .observer(metrics)
+        .build()
+        .unwrap();
+    let client = ServiceBuilder::new()
+        .deferring_resilience(policy.clone(), steadfast::defer::DeferLayer::new())
+        .service(Inner::always(Step::Ok));
+    policy.breaker().unwrap().admit().unwrap().failure();
+    let mut calls: Vec<_> = (0..3)
+        .map(|_| task::spawn(Box::pin(client.clone().oneshot("job"))))
+        .collect();
+    for call in &mut calls {
+        assert_pending!(call.poll());
+    }
+    // A snapshot takes what it shows: each is the change since the last.
+    let change = || sum(&seen(&snapshotter), "steadfast_parked_calls", &[]);
+    assert_eq!(change(), 3.0);
+    drop(calls.pop());
+    assert_eq!(change(), -1.0);
+    policy.breaker().unwrap().reset();
+    for call in calls {
+        call.into_inner().await.unwrap();
+    }
+    assert_eq!(change(), -2.0);
+}

@@ -222,18 +222,32 @@ async fn a_fallback_that_is_passed_over_has_failed() {
 #[tokio::test(start_paused = true)]
 async fn a_fallback_is_not_told_to_those_of_an_earlier_call() {
     let (policy, notes) = observed(named("observed"));
-    let failing = stack(&policy, &Inner::always(Step::Err));
-    // Leaves its report, and its observers, where nobody takes them.
-    let (answer, _) = steadfast::CallReport::capture(send(&failing, "x")).await;
-    assert!(answer.is_err());
-    notes.take();
-
+    let earlier = stack(&policy, &Inner::always(Step::Err));
+    let unobserved = named("unobserved").build().unwrap();
+    let later = stack(&unobserved, &Inner::always(Step::Err));
+    let one_after_the_other = tower::service_fn(move |request| {
+        let (earlier, later) = (earlier.clone(), later.clone());
+        async move {
+            assert!(send(&earlier, request).await.is_err());
+            send(&later, request).await
+        }
+    });
     let client = ServiceBuilder::new()
         .fallback(fallback::value("cached"))
-        .resilience(named("unobserved").build().unwrap())
-        .service(Inner::always(Step::Err));
-    assert!(client.oneshot("x").await.is_ok());
-    assert!(notes.take().is_empty());
+        .service(one_after_the_other);
+    assert_eq!(client.oneshot("x").await.unwrap(), "cached");
+    let heard = notes.take();
+    assert_eq!(heard.last().unwrap(), "failed after 1");
+}
+
+#[tokio::test(start_paused = true)]
+async fn observers_go_with_their_policy() {
+    let (policy, notes) = observed(named("inventory"));
+    let client = stack(&policy, &Inner::always(Step::Err));
+    let (answer, _) = steadfast::CallReport::capture(send(&client, "x")).await;
+    assert!(answer.is_err());
+    drop((client, policy));
+    assert_eq!(Arc::strong_count(&notes), 1, "the thread keeps them");
 }
 
 #[tokio::test(start_paused = true)]

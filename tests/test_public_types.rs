@@ -13,6 +13,7 @@ use steadfast::attempt::{AttemptLayer, AttemptRunning, AttemptStage};
 use steadfast::breaker::{BreakerLayer, BreakerRunning, BreakerStage, OneBreaker};
 use steadfast::classify::{ClassifyFn, IdempotentIf};
 use steadfast::deadline::{DeadlineLayer, DeadlineService};
+use steadfast::defer::{DeferFuture, DeferLayer, DeferService};
 use steadfast::fallback::{
     ByDefault, FallbackFuture, FallbackLayer, FallbackService, Or, OrFuture, Same, Secondary,
     SecondaryFuture, Value, With, WithFuture,
@@ -22,10 +23,10 @@ use steadfast::stage::{Limits, Outcome, Single};
 use steadfast::telemetry::{CallOutcome, Event, Observer};
 use steadfast::{
     Again, Backoff, Breaker, BreakerConfig, BreakerSetting, BreakerSnapshot, BreakerState,
-    BreakerWatch, CallReport, Capture, ConfigError, Deadline, DefaultClassify, Description, Error,
-    ErrorKind, FnService, Health, Permit, Policy, PolicyBuilder, PolicyCall, Reason, Refusal,
-    RefusalReason, Resilience, ResilienceLayer, RetryBudget, Scope, Scoped, ServedBy, Stopped,
-    Verdict, Window, Work,
+    BreakerWatch, CallCap, CallReport, Capture, ConfigError, Deadline, DefaultClassify, Deferring,
+    DeferringLayer, Description, Error, ErrorKind, FnService, Health, ParkLimit, Permit, Policy,
+    PolicyBuilder, PolicyCall, Reason, Refusal, RefusalReason, Resilience, ResilienceLayer,
+    RetryBudget, Scope, Scoped, ServedBy, Stopped, Verdict, Window, Work,
 };
 use tower::{Service, ServiceExt};
 
@@ -104,6 +105,7 @@ pin!(ErrorKind: Send Sync Unpin Copy);
 pin!(Refusal: Send Sync Unpin Copy);
 pin!(RefusalReason: Send Sync Unpin Copy);
 pin!(Stopped: Send Sync Unpin Copy);
+pin!(ParkLimit: Send Sync Unpin Copy);
 pin!(CallReport: Send Sync Unpin Clone);
 pin!(ServedBy: Send Sync Unpin Copy);
 
@@ -119,6 +121,7 @@ pin!(IdempotentIf<DefaultClassify, fn()>: Send Sync Unpin Clone);
 
 // What is ambient.
 pin!(Scope: Send Sync Unpin);
+pin!(CallCap: Send Sync Unpin Clone);
 pin!(Deadline: Send Sync Unpin Copy);
 pin!(Event<'static>: Send Sync Unpin Copy);
 pin!(CallOutcome: Send Sync Unpin Copy);
@@ -131,6 +134,8 @@ pin!(BreakerLayer: Send Sync Unpin Clone);
 pin!(RetryLayer: Send Sync Unpin Clone);
 pin!(RetryLayerBuilder: Send Sync Unpin Clone);
 pin!(DeadlineLayer: Send Sync Unpin Clone);
+pin!(DeferLayer: Send Sync Unpin Copy);
+pin!(DeferringLayer: Send Sync Unpin Clone);
 pin!(FallbackLayer<fn()>: Send Sync Unpin Clone);
 pin!(ByDefault: Send Sync Unpin Copy);
 pin!(OneBreaker: Send Sync Unpin);
@@ -158,6 +163,10 @@ pin!(Retry<NotSync>: Send !Sync);
 pin!(Retry<NotSend>: !Send !Sync);
 pin!(DeadlineService<Retry<Shared>>: Send Sync Unpin Clone);
 pin!(DeadlineService<Retry<NotSend>>: !Send !Sync);
+pin!(DeferService<Retry<Shared>>: Send Sync Unpin Clone);
+pin!(DeferService<Retry<NotSend>>: !Send !Sync);
+pin!(Deferring<Shared>: Send Sync Unpin Clone);
+pin!(Deferring<NotSend>: !Send !Sync Unpin);
 pin!(FallbackService<Resilience<Shared>, fn()>: Send Sync Unpin Clone);
 pin!(FallbackService<Resilience<NotSend>, fn()>: !Send !Sync);
 
@@ -165,6 +174,8 @@ pin!(FallbackService<Resilience<NotSend>, fn()>: !Send !Sync);
 pin!(Call<Shared>: Send !Unpin);
 pin!(Call<NotSend>: !Send);
 pin!(RetryFuture<(), Shared, PerAttempt>: Send !Unpin);
+pin!(DeferFuture<(), Retry<Shared>>: Send !Unpin);
+pin!(DeferFuture<(), Retry<NotSend>>: !Send);
 pin!(AttemptRunning<(), Shared, ()>: Send Sync);
 pin!(AttemptRunning<(), NotSend, ()>: !Send !Sync);
 pin!(BreakerRunning<(), ()>: Send Sync);

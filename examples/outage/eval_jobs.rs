@@ -1,5 +1,6 @@
 //! A night of evaluation jobs against a dependency that is down when they start: with each job left
-//! to its own retries, and with a breaker whose refusals park a job instead of failing it.
+//! to its own retries, with a breaker whose refusals park a job instead of failing it, and with the
+//! parking left to the library.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -8,7 +9,10 @@ use std::time::Duration;
 
 use rand::RngExt;
 use serde_json::json;
-use steadfast::{ErrorKind, Policy, ServiceBuilderExt};
+use steadfast::defer::DeferLayer;
+use steadfast::{Backoff, ErrorKind, Policy, ServiceBuilderExt};
+use tokio::task::JoinSet;
+use tokio::time::Instant;
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt};
 
 use super::clock::{self, arrival, wait_until};
@@ -58,6 +62,18 @@ pub(crate) struct Counts {
     pub(crate) refusals: u64,
 }
 
+/// What became of jobs that the library puts off.
+#[derive(Clone, Debug, Eq, PartialEq)]
+pub(crate) struct Deferred {
+    pub(crate) failed_sends: u64,
+    pub(crate) successes: u64,
+    pub(crate) given_up: u64,
+    /// The most sends within a second after the recovery.
+    pub(crate) peak_per_second: u64,
+    /// When the last job was done, from the first.
+    pub(crate) last_done: Duration,
+}
+
 /// The figures of all runs.
 #[derive(Clone, Debug)]
 pub(crate) struct Figures {
@@ -67,6 +83,8 @@ pub(crate) struct Figures {
     pub(crate) peak_lockstep: u64,
     /// The same when parks differ.
     pub(crate) peak_jittered: u64,
+    /// With the parking left to the library.
+    pub(crate) deferred: Deferred,
 }
 
 impl EvalJobs {
@@ -88,7 +106,59 @@ impl EvalJobs {
             with,
             peak_lockstep,
             peak_jittered,
+            deferred: clock::paused(self.deferred())?,
         })
+    }
+
+    /// The same jobs without a loop of their own: each makes one call, and the stack owns retries
+    /// and parking. Every job is a task.
+    async fn deferred(&self) -> Result<Deferred, BoxError> {
+        let dependency = Dependency::down_for(self.outage);
+        let policy = Policy::builder("dependency")
+            .no_deadline()
+            .max_attempts(self.backoff.len() as u32 + 1)
+            .backoff(self.doubling())
+            .no_retry_budget()
+            .breaker(steady_breaker(self.threshold, self.cooldown));
+        let defer = DeferLayer::new().calls(self.jobs.get() as usize);
+        // As long as it takes: what is measured is how long that is.
+        let stack = ServiceBuilder::new()
+            .deferring_resilience(policy.build()?, defer.longest(Duration::MAX))
+            .service(dependency.clone());
+
+        let mut jobs = JoinSet::new();
+        for job in 0..self.jobs.get() {
+            let stack = stack.clone();
+            let at = dependency.since() + arrival(job, self.rate);
+            jobs.spawn(async move {
+                wait_until(at).await;
+                (stack.oneshot(()).await.is_ok(), Instant::now())
+            });
+        }
+        let (mut successes, mut given_up, mut last_done) = (0, 0, dependency.since());
+        while let Some(job) = jobs.join_next().await {
+            let (succeeded, done) = job?;
+            successes += u64::from(succeeded);
+            given_up += u64::from(!succeeded);
+            last_done = last_done.max(done);
+        }
+        Ok(Deferred {
+            failed_sends: dependency.failed_sends(),
+            successes,
+            given_up,
+            peak_per_second: peak_per_second(&dependency, self.outage),
+            last_done: last_done - dependency.since(),
+        })
+    }
+
+    /// The job loop's own waits as a backoff: they double, or differ from it but little.
+    fn doubling(&self) -> Backoff {
+        match (self.backoff.first(), self.backoff.last()) {
+            (Some(&first), Some(&last)) if !first.is_zero() => {
+                Backoff::exponential(first, last.max(first))
+            }
+            _ => Backoff::none(),
+        }
     }
 
     /// The job loop, which is not the library's: it owns the retries and the parking; the library
@@ -164,7 +234,7 @@ impl Scenario for EvalJobs {
     }
 
     fn summary(&self) -> &'static str {
-        "jobs through an outage: each on its own retries, or parked by a shared breaker"
+        "jobs through an outage: on their own retries, parked by a shared breaker, or deferred"
     }
 
     fn inputs(&mut self) -> Vec<Input<'_>> {
@@ -229,36 +299,71 @@ impl Scenario for EvalJobs {
             with,
             peak_lockstep,
             peak_jittered,
+            deferred,
         } = &figures;
-        let mut table = Table::new(["", "reference", "no breaker", "reference", "with breaker"]);
-        let mut row = |what: &str, references: [&str; 2], ours: [u64; 2]| {
+        let last_done = deferred.last_done.as_secs_f64();
+        let mut table = Table::new([
+            "",
+            "reference",
+            "no breaker",
+            "reference",
+            "with breaker",
+            "reference",
+            "deferred",
+        ]);
+        let mut row = |what: &str, references: [&str; 3], ours: [Option<u64>; 3]| {
+            let [first, second, third] = ours.map(|ours| ours.map(grouped).unwrap_or_default());
             table.row([
                 what.to_owned(),
                 reference(published, references[0]),
-                grouped(ours[0]),
+                first,
                 reference(published, references[1]),
-                grouped(ours[1]),
+                second,
+                reference(published, references[2]),
+                third,
             ]);
         };
         row(
             "sends that failed",
-            ["4,480", "12"],
-            [without.failed_sends, with.failed_sends],
+            ["4,480", "12", "10..14"],
+            [
+                Some(without.failed_sends),
+                Some(with.failed_sends),
+                Some(deferred.failed_sends),
+            ],
         );
         row(
             "jobs that succeeded",
-            ["1,515", "3,000"],
-            [without.successes, with.successes],
+            ["1,515", "3,000", "3,000"],
+            [
+                Some(without.successes),
+                Some(with.successes),
+                Some(deferred.successes),
+            ],
         );
         row(
             "jobs given up",
-            ["1,485", "0"],
-            [without.given_up, with.given_up],
+            ["1,485", "0", "0"],
+            [
+                Some(without.given_up),
+                Some(with.given_up),
+                Some(deferred.given_up),
+            ],
         );
         row(
-            "refusals, at no cost to anyone",
-            ["0", "8,270"],
-            [without.refusals, with.refusals],
+            "refusals, at no cost",
+            ["0", "8,270", ""],
+            [Some(without.refusals), Some(with.refusals), None],
+        );
+        row(
+            "most sends a second, after",
+            ["", "", "..10"],
+            [None, Some(*peak_lockstep), Some(deferred.peak_per_second)],
+        );
+        row(
+            "seconds to the last",
+            ["", "", "..700"],
+            [None, None, Some(last_done.round() as u64)],
         );
         let counts = |counts: &Counts| {
             json!({
@@ -271,13 +376,18 @@ impl Scenario for EvalJobs {
         let band = |name: &str, ours: u64, expected: u32| {
             Band::exactly(format!("eval_jobs.{name}"), ours as f64, expected.into())
         };
+        let at_most = |name: &str, ours: f64, most: f64| {
+            Band::new(format!("eval_jobs.deferred.{name}"), ours, 0.0..=most)
+        };
         Ok(Report {
             table: table.render(),
             meaning: format!(
-                "The job loop is the example's own; a breaker shared by all jobs turns a lost night \
-                 into a late one. Parked jobs come back together: after the recovery up to \
-                 {peak_lockstep} sends in one second when every park is equally long, \
-                 {peak_jittered} when it is jittered upward."
+                "In the first two the job loop is the example's own; a breaker shared by all jobs \
+                 turns a lost night into a late one. But its parked jobs come back together: after \
+                 the recovery up to {peak_lockstep} sends in one second when every park is equally \
+                 long, {peak_jittered} when it is jittered upward. Deferred by the stack they come \
+                 back one for each new job that is admitted: at most {} in one second.",
+                deferred.peak_per_second
             ),
             charts: Vec::new(),
             bands: vec![
@@ -290,6 +400,15 @@ impl Scenario for EvalJobs {
                 band("with.given_up", with.given_up, 0),
                 band("with.refusals", with.refusals, 8_270),
                 Band::new(
+                    "eval_jobs.deferred.failed_sends",
+                    deferred.failed_sends as f64,
+                    10.0..=14.0,
+                ),
+                band("deferred.successes", deferred.successes, 3_000),
+                band("deferred.given_up", deferred.given_up, 0),
+                at_most("peak_per_second", deferred.peak_per_second as f64, 10.0),
+                at_most("last_done_s", last_done, 700.0),
+                Band::new(
                     "eval_jobs.recovery_peak_per_second.jittered",
                     *peak_jittered as f64,
                     1.0..=*peak_lockstep as f64 - 1.0,
@@ -298,6 +417,13 @@ impl Scenario for EvalJobs {
             json: json!({
                 "without": counts(without),
                 "with": counts(with),
+                "deferred": {
+                    "failed_sends": deferred.failed_sends,
+                    "successes": deferred.successes,
+                    "given_up": deferred.given_up,
+                    "peak_per_second": deferred.peak_per_second,
+                    "last_done_s": last_done,
+                },
                 "recovery_peak_per_second": {
                     "lockstep": peak_lockstep,
                     "jittered": peak_jittered,

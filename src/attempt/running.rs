@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use tower::{BoxError, Service};
 
 use crate::limit::lesser;
+use crate::scope::cap::{Paid, pay};
 use crate::stage::{Limits, Renew};
 
 pin_project! {
@@ -21,6 +22,8 @@ pin_project! {
         service: S,
         memo: Option<M>,
         started: Option<Instant>,
+        // Where a cap on sends is in scope, and the service works on one.
+        paid: Option<Paid>,
         #[pin]
         phase: Phase<Req, S::Future>,
     }
@@ -44,6 +47,8 @@ pub(super) enum Step<Res> {
     Done(Result<Res, BoxError>),
     /// The service failed to become ready, which is final.
     Unready(BoxError),
+    /// The cap on sends leaves no room.
+    Capped,
 }
 
 impl<Req, S, M> AttemptRunning<Req, S, M>
@@ -57,6 +62,7 @@ where
             service,
             memo: None,
             started: None,
+            paid: None,
             phase: Phase::Idle,
         }
     }
@@ -107,10 +113,16 @@ where
         loop {
             match this.phase.as_mut().project() {
                 PhaseProj::Calling { future } => {
+                    if let Some(paid) = this.paid {
+                        paid.enter();
+                    }
                     let Poll::Ready(result) = future.poll(cx) else {
                         return Poll::Pending;
                     };
                     this.phase.set(Phase::Idle);
+                    if let Some(paid) = this.paid.take() {
+                        paid.leave();
+                    }
                     return Poll::Ready(Step::Done(result.map_err(Into::into)));
                 }
                 PhaseProj::Waiting { request } => match this.service.poll_ready(cx) {
@@ -120,6 +132,14 @@ where
                         return Poll::Ready(Step::Unready(error.into()));
                     }
                     Poll::Ready(Ok(())) => {
+                        // As late as can be: what is counted is sent.
+                        let Ok(paid) = pay() else {
+                            return Poll::Ready(Step::Capped);
+                        };
+                        *this.paid = paid;
+                        if let Some(paid) = this.paid {
+                            paid.enter();
+                        }
                         let Some(request) = request.take() else {
                             panic!("polled again after the inner service panicked");
                         };
@@ -139,6 +159,9 @@ where
         let mut this = self.project();
         let waiting = matches!(this.phase.as_mut().project(), PhaseProj::Waiting { .. });
         this.phase.set(Phase::Idle);
+        if let Some(paid) = this.paid.take() {
+            paid.leave();
+        }
         if waiting {
             if let Some(fresh) = this.service.renewed() {
                 *this.service = fresh;

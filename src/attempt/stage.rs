@@ -153,6 +153,12 @@ where
                     .because("readiness failed")
                     .never_again(),
             }),
+            Poll::Ready(Step::Capped) => {
+                running.let_go();
+                let verdict = Verdict::refused_below().because("call cap");
+                let result = Err(Failure::Capped);
+                Poll::Ready(Outcome { result, verdict })
+            }
             Poll::Pending => {
                 let Some(until) = running.until(self.timeout, limits) else {
                     return Poll::Pending;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
+use super::alarm::Alarms;
 use super::config::BreakerConfig;
 use super::door::{
     AJAR, CLOSED, DISABLED, DOOR_MASK, SHUT_OPEN, SHUT_PROBES, door_word, generation_of,
@@ -131,6 +132,11 @@ impl Core {
     /// A receiver that is told of each new generation.
     pub(crate) fn watch(&self) -> watch::Receiver<u32> {
         self.news.watch(|| self.lock().generation())
+    }
+
+    /// Those who are woken at each change of state.
+    pub(super) const fn alarms(&self) -> &Alarms {
+        &self.news.alarms
     }
 
     /// Whether the door is shut for certain: a look for those who mean to ask

@@ -2,9 +2,11 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::task::Waker;
 
 use tokio::time::Instant;
 
+use super::alarm::Alarm;
 use super::config::BreakerConfig;
 use super::core::Core;
 use super::snapshot::BreakerSnapshot;
@@ -159,6 +161,16 @@ impl Breaker {
             breaker: self.clone(),
             generations: self.core.watch(),
         }
+    }
+
+    /// Wakes a task at each change of state.
+    pub(crate) fn alarm(&self, waker: &Waker) -> Alarm {
+        Alarm::new(self.clone(), waker)
+    }
+
+    /// A number that no other breaker has while a handle of this one lives.
+    pub(crate) fn number(&self) -> usize {
+        Arc::as_ptr(&self.core).addr()
     }
 
     /// Tells `observer` of its changes of state from now on, after the state in

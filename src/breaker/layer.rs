@@ -68,7 +68,7 @@ impl BreakerLayer {
 #[diagnostic::on_unimplemented(
     message = "a `Breaker` cannot stand around `{Self}`, which is not a single attempt",
     label = "a `Breaker` wraps only an `Attempt`",
-    note = "the order is Fallback, Deadline, Retry, Breaker, Attempt, your service"
+    note = "the order is Fallback, Deadline, Defer, Retry, Breaker, Attempt, your service"
 )]
 pub trait BareAttempt: SingleAttempt {}
 

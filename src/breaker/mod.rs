@@ -59,6 +59,7 @@
 //! `state`, `ramp` and `window` are plain engines, `core` makes them shared,
 //! `stage` connects them to a call, `registry` keeps one per key.
 
+pub(crate) mod alarm;
 pub(crate) mod config;
 mod core;
 mod door;
@@ -82,5 +83,5 @@ mod window;
 pub use layer::{BareAttempt, BreakerLayer};
 #[cfg(feature = "keyed")]
 pub use registry::KeyedBreakers;
-pub(crate) use stage::settings;
 pub use stage::{BreakerRunning, BreakerSettings, BreakerStage, OneBreaker, PickBreaker};
+pub(crate) use stage::{pick, settings};

@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use tokio::sync::watch;
 
+use super::alarm::Alarms;
 use super::state::BreakerState;
 use super::ticket::Transition;
 use crate::telemetry::{Event, Observer, Observers, emit};
@@ -16,6 +17,7 @@ use crate::telemetry::{Event, Observer, Observers, emit};
 pub(super) struct News {
     /// Told of each new generation; made by the first who watches.
     watched: OnceLock<watch::Sender<u32>>,
+    pub(super) alarms: Alarms,
     listeners: Mutex<Option<Arc<Listeners>>>,
 }
 
@@ -47,9 +49,10 @@ pub(super) struct Seen {
 }
 
 impl News {
-    pub(super) const fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             watched: OnceLock::new(),
+            alarms: Alarms::default(),
             listeners: Mutex::new(None),
         }
     }
@@ -146,6 +149,7 @@ impl News {
                 is_newer
             });
         }
+        self.alarms.wake();
         match &told.listeners {
             None => emit(&Observers::NONE, &told.event(dependency, None)),
             Some(heard) => emit(
@@ -226,5 +230,27 @@ impl Told {
                 generation,
             },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_watches_is_woken_by_later_generations_only() {
+        let news = News::new();
+        let mut watch = news.watch(|| u32::MAX - 1);
+        let mut wakes = |generation| {
+            let told = news.note(Transition::Closed, BreakerState::Recovering, generation);
+            news.tell("inventory", &told);
+            let woken = watch.has_changed().unwrap();
+            (woken, *watch.borrow_and_update())
+        };
+        let last = u32::MAX - 1;
+        assert_eq!(wakes(last), (false, last), "from before the watch");
+        assert_eq!(wakes(last - 1), (false, last), "told late");
+        assert_eq!(wakes(1), (true, 1), "numbers begin anew");
+        assert_eq!(wakes(u32::MAX), (false, 1), "told late");
     }
 }

@@ -208,3 +208,73 @@ pub(crate) struct Recovery {
     /// and how many failures in a row.
     pub(crate) sample_run: u32,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::breaker::config::Window;
+
+    fn refused(config: &BreakerConfig) -> Option<String> {
+        config.check().err().map(|error| error.field().to_owned())
+    }
+
+    #[test]
+    fn a_rate_is_above_nothing_and_at_most_all() {
+        for rate in [0.0, -0.5, 1.000_001, f64::NAN, f64::INFINITY] {
+            let config = BreakerConfig::failure_rate(rate);
+            assert_eq!(
+                refused(&config).as_deref(),
+                Some("breaker.failure_rate"),
+                "{rate}"
+            );
+            let config = BreakerConfig::consecutive(1).slow_calls(SHORTEST_WINDOW, rate);
+            assert_eq!(
+                refused(&config).as_deref(),
+                Some("breaker.slow_calls"),
+                "{rate}"
+            );
+        }
+        for rate in [f64::MIN_POSITIVE, 1.0] {
+            let config = BreakerConfig::failure_rate(rate).slow_calls(SHORTEST_WINDOW, rate);
+            assert_eq!(refused(&config).as_deref(), None, "{rate}");
+        }
+        let rate = |config: BreakerConfig| config.check().unwrap().failure_rate();
+        assert_eq!(rate(BreakerConfig::failure_rate(0.25)), Some(0.25));
+        assert_eq!(rate(BreakerConfig::consecutive(1)), None);
+    }
+
+    #[test]
+    fn a_window_that_is_too_small_or_too_large_is_refused() {
+        let tick = Duration::from_nanos(1);
+        for (window, is_refused) in [
+            (Window::count(0), true),
+            (Window::count(1), false),
+            (Window::count(1_000_000), false),
+            (Window::count(1_000_001), true),
+            (Window::time(Duration::from_millis(10)), false),
+            (Window::time(Duration::from_millis(10) - tick), true),
+        ] {
+            let config = BreakerConfig::failure_rate(0.5).window(window);
+            let expected = is_refused.then_some("breaker.window");
+            assert_eq!(refused(&config).as_deref(), expected, "{window:?}");
+        }
+    }
+
+    #[test]
+    fn a_recoverys_sample_follows_the_trip_rules_or_is_half_of_ten() {
+        let sample = |config: BreakerConfig| {
+            let recovery = config.check().unwrap().recovery;
+            (
+                recovery.sample_size,
+                recovery.sample_rate,
+                recovery.sample_run,
+            )
+        };
+        let half = PARTS / 2;
+        assert_eq!(sample(BreakerConfig::consecutive(9)), (10, half, 5));
+        assert_eq!(sample(BreakerConfig::consecutive(3)), (10, half, 3));
+        let rated = BreakerConfig::failure_rate(0.25).min_calls(50);
+        assert_eq!(sample(rated.clone()), (50, PARTS / 4, 5));
+        assert_eq!(sample(rated.last_failed(4)), (50, PARTS / 4, 4));
+    }
+}

@@ -15,7 +15,7 @@ use crate::error::Error;
 #[diagnostic::on_unimplemented(
     message = "`Deadline` bounds a retry loop, and `{Self}` is none",
     label = "expected the result of a `RetryLayer`",
-    note = "the order is Fallback, Deadline, Retry, Breaker, Attempt, your service"
+    note = "the order is Fallback, Deadline, Defer, Retry, Breaker, Attempt, your service"
 )]
 pub trait RetryLoop: sealed::Sealed {}
 

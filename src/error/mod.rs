@@ -1,6 +1,8 @@
 //! The one error of every stage.
 
 pub(crate) mod chain;
+mod model;
+mod park_limit;
 mod stopped;
 
 use std::error::Error as StdError;
@@ -14,6 +16,7 @@ use crate::refusal::Refusal;
 use crate::span::Span;
 
 use chain::chain;
+pub use park_limit::ParkLimit;
 pub use stopped::Stopped;
 
 /// What kind of end a call came to.
@@ -26,7 +29,8 @@ pub enum ErrorKind {
     TimedOut,
     /// The deadline passed before there was an answer.
     DeadlineExceeded,
-    /// The breaker turned the call away.
+    /// The breaker turned the call away, or the [`CallCap`](crate::CallCap) in
+    /// scope did.
     Refused,
 }
 
@@ -63,6 +67,7 @@ pub struct Error {
     kind: ErrorKind,
     attempts: u32,
     owns_retries: bool,
+    park_limit: Option<ParkLimit>,
     elapsed: Span,
     stopped: Option<Stopped>,
     verdict: Option<Verdict>,
@@ -79,6 +84,7 @@ impl Error {
             kind,
             attempts: 0,
             owns_retries: false,
+            park_limit: None,
             elapsed: Span::ZERO,
             stopped: None,
             verdict: None,
@@ -116,6 +122,21 @@ impl Error {
 
     pub(crate) fn caused_by(mut self, source: Option<BoxError>) -> Self {
         self.source = source;
+        self
+    }
+
+    /// Keeps what the error before this one had to say of the dependency, where
+    /// this one says nothing.
+    pub(crate) fn keeping(mut self, earlier: Option<Self>) -> Self {
+        if let Some(earlier) = earlier {
+            self.source = self.source.or(earlier.source);
+            self.verdict = self.verdict.or(earlier.verdict);
+        }
+        self
+    }
+
+    pub(crate) fn limited_by(mut self, limit: Option<ParkLimit>) -> Self {
+        self.park_limit = limit;
         self
     }
 
@@ -188,6 +209,14 @@ impl Error {
         self.refusal().is_some()
     }
 
+    /// The bound that a [`Defer`](crate::defer) ran into which would have put
+    /// the call off; `None` where none was asked, or the call cannot be put
+    /// off. The refusal itself stands as ever.
+    #[must_use]
+    pub const fn park_limit(&self) -> Option<ParkLimit> {
+        self.park_limit
+    }
+
     /// What the last fallback failed with, if the call fell through and every
     /// fallback failed.
     #[must_use]
@@ -201,6 +230,11 @@ impl Error {
         self.source
     }
 
+    /// The refusal that the call ended with, if it did.
+    fn turned_away(&self) -> Option<&Refusal> {
+        self.refusal().filter(|_| self.kind == ErrorKind::Refused)
+    }
+
     /// Whether a stack further out must leave it at this: retries were owned
     /// here, or would be useless.
     ///
@@ -212,10 +246,18 @@ impl Error {
             || self.verdict.is_some_and(|v| v.again() == Again::Never)
     }
 
+    /// Whether the call came on top of all that may be made.
+    fn is_capped(&self) -> bool {
+        self.kind == ErrorKind::Refused && self.stopped == Some(Stopped::CallCap)
+    }
+
     /// Whether the default fallback rule lets this through.
     pub(crate) fn falls_through(&self) -> bool {
         match self.kind {
-            ErrorKind::Refused | ErrorKind::DeadlineExceeded | ErrorKind::TimedOut => true,
+            // Our own excess must not be shoved on to a secondary.
+            ErrorKind::Refused => !self.is_capped(),
+            ErrorKind::DeadlineExceeded | ErrorKind::TimedOut => true,
+            ErrorKind::Failed if capped_below(self) => false,
             ErrorKind::Failed => self.verdict.is_none_or(|verdict| verdict.falls_through()),
         }
     }
@@ -230,6 +272,14 @@ pub(crate) fn given_up_below(error: &(dyn StdError + 'static)) -> bool {
     })
 }
 
+/// Whether a stack further down found no room under the cap on sends.
+fn capped_below(error: &(dyn StdError + 'static)) -> bool {
+    chain(error).any(|cause| {
+        let inner = cause.downcast_ref::<Error>();
+        inner.is_some_and(Error::is_capped)
+    })
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let dependency = self.dependency;
@@ -239,9 +289,9 @@ impl fmt::Display for Error {
             ErrorKind::DeadlineExceeded => {
                 write!(f, "deadline exceeded calling `{dependency}`")?;
             }
-            ErrorKind::Refused => match self.refusal() {
+            ErrorKind::Refused => match self.turned_away() {
                 Some(refusal) => write!(f, "{refusal}")?,
-                None => write!(f, "call to `{dependency}` was refused")?,
+                None => write!(f, "call to `{dependency}` was not made")?,
             },
         }
         if self.attempts > 0 {
@@ -249,8 +299,11 @@ impl fmt::Display for Error {
             write!(f, " after {} attempt{plural}", self.attempts)?;
             write!(f, " in {:?}", self.elapsed())?;
         }
-        if let (Some(stopped), false) = (&self.stopped, self.kind == ErrorKind::Refused) {
+        if let (Some(stopped), None) = (&self.stopped, self.turned_away()) {
             write!(f, ": {stopped}")?;
+        }
+        if let Some(limit) = self.park_limit {
+            write!(f, "; {limit}")?;
         }
         if let (Some(verdict), None) = (&self.verdict, &self.source) {
             write!(f, " (last attempt: {})", verdict.reason())?;
@@ -267,6 +320,7 @@ impl fmt::Debug for Error {
             .field("attempts", &self.attempts)
             .field("elapsed", &self.elapsed())
             .field("stopped", &self.stopped)
+            .field("park_limit", &self.park_limit)
             .field("verdict", &self.verdict)
             .field("source", &self.source)
             .field("fallback", &self.fallback)

@@ -22,6 +22,8 @@ pub enum Stopped {
     NotReplayable,
     /// The breaker would not admit a further attempt.
     Breaker(Refusal),
+    /// The [`CallCap`](crate::CallCap) in scope leaves no room for another send.
+    CallCap,
     /// The server asked for a longer wait than the policy honours.
     HintTooLong,
     /// A further attempt could not start early enough before the deadline.
@@ -41,6 +43,7 @@ impl Stopped {
             Self::RetriesDisabled => "retries_disabled",
             Self::NotReplayable => "not_replayable",
             Self::Breaker(_) => "breaker",
+            Self::CallCap => "call_cap",
             Self::HintTooLong => "hint_too_long",
             Self::Deadline => "deadline",
             Self::BudgetExhausted => "budget_exhausted",
@@ -57,6 +60,7 @@ impl fmt::Display for Stopped {
             Self::RetriesDisabled => "the caller asked for no retries",
             Self::NotReplayable => "the request cannot be copied",
             Self::Breaker(_) => "the breaker would refuse a retry",
+            Self::CallCap => "all calls that were allowed have been made",
             Self::HintTooLong => "the server asked for a longer wait than is honoured",
             Self::Deadline => "the deadline leaves no time for a retry",
             Self::BudgetExhausted => "the retry budget is spent",

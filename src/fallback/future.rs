@@ -82,6 +82,8 @@ struct Failed<Res> {
     fallback_error: Option<BoxError>,
     /// Whether somebody may have done the work all the same.
     maybe_done: bool,
+    /// When the entries' turn began.
+    at: Instant,
 }
 
 /// What the primary came to.
@@ -121,6 +123,7 @@ impl<Res> Failed<Res> {
             error,
             answer,
             fallback_error: None,
+            at: Instant::now(),
         })
     }
 
@@ -204,10 +207,15 @@ where
                 // Nobody will ask for it: see below.
                 *this.kept = None;
                 Ambient::mark_given_up(this.watch.frame.given_up);
-                pass_on(*this.report, this.observers, None);
+                if let Some(report) = *this.report {
+                    pass_on(report, this.observers);
+                }
                 return Poll::Ready(Some(result.stands()));
             }
         };
+        // One that was cut short here has left none.
+        this.report
+            .get_or_insert_with(|| CallReport::of_error(&failed.error));
         this.watch.frame.deadline = this.watch.overall;
         *this.failed = Some(failed);
         this.phase.set(Phase::Next { index: 0 });
@@ -223,7 +231,7 @@ where
         if index >= F::LEN {
             this.phase.set(Phase::Done);
             Ambient::mark_given_up(true);
-            pass_on(*this.report, this.observers, None);
+            served(*this.report, (failed.at, ServedBy::Primary), this.observers);
             return this.failed.take().map(Failed::stands);
         }
         let asked = {
@@ -281,12 +289,15 @@ where
         match result {
             Ok(answer) => {
                 this.phase.set(Phase::Done);
-                let served = Event::FallbackServed {
+                let told = Event::FallbackServed {
                     dependency,
                     entry: index,
                 };
-                emit(this.observers, &served);
-                pass_on(*this.report, this.observers, Some(index));
+                emit(this.observers, &told);
+                if let Some(failed) = this.failed {
+                    let by = ServedBy::Fallback(index);
+                    served(*this.report, (failed.at, by), this.observers);
+                }
                 Poll::Ready(Some(answer))
             }
             Err(error) => {
@@ -316,6 +327,8 @@ where
     type Output = Result<Res, Error>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let watch = self.as_mut().project().watch;
+        watch.frame = watch.frame.capped_here();
         loop {
             match self.as_mut().project().phase.project() {
                 PhaseProj::Primary { .. } => {
@@ -358,13 +371,25 @@ fn entry_frame(watch: &Watch) -> Ambient {
     }
 }
 
-/// Hands the primary's report to whoever waits outside, with who served.
-fn pass_on(report: Option<CallReport>, observers: &Observers, entry: Option<usize>) {
-    if let (Some(report), true) = (report, Ambient::current().report_wanted) {
+/// Reports who served after the primary had failed, and how long that took.
+fn served(
+    primary: Option<CallReport>,
+    (failed_at, served_by): (Instant, ServedBy),
+    observers: &Observers,
+) {
+    if let Some(primary) = primary {
         let report = CallReport {
-            served_by: entry.map_or(ServedBy::Primary, ServedBy::Fallback),
-            ..report
+            served_by,
+            fallback_took: failed_at.elapsed(),
+            ..primary
         };
+        pass_on(report, observers);
+    }
+}
+
+/// Hands a report to whoever waits for it outside.
+fn pass_on(report: CallReport, observers: &Observers) {
+    if Ambient::current().report_wanted {
         leave_report(report, observers);
     }
 }

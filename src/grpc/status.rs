@@ -109,7 +109,7 @@ fn like(theirs: &Status, told: &Told, named: bool) -> Status {
 fn ours(told: &Told, named: bool) -> Status {
     let code = match told.end {
         End::Refused | End::GaveUp | End::Rejected => Code::Unavailable,
-        End::Limited => Code::ResourceExhausted,
+        End::Limited | End::Capped => Code::ResourceExhausted,
         End::OutOfTime | End::TimedOut => Code::DeadlineExceeded,
     };
     Status::with_error_details(code, told.detail(named), details(told, named))
@@ -118,6 +118,7 @@ fn ours(told: &Told, named: bool) -> Status {
 fn details(told: &Told, named: bool) -> ErrorDetails {
     let reason = match told.end {
         End::Refused | End::Limited => "DEPENDENCY_TEMPORARILY_UNAVAILABLE",
+        End::Capped => "CALL_CAP_REACHED",
         End::OutOfTime => "DEADLINE_EXCEEDED",
         End::TimedOut => "ATTEMPT_TIMED_OUT",
         End::GaveUp => "DEPENDENCY_FAILED",

@@ -23,6 +23,7 @@ const UNDISCLOSED: &str = "undisclosed";
 /// |---|---|---|---|
 /// | was refused by a breaker | 503 | `dependency_temporarily_unavailable` | RFC 9110 §15.6.4: unable for now, better after some delay |
 /// | was refused by a limit of our own | 429 | `dependency_temporarily_unavailable` | RFC 6585 §4 |
+/// | came on top of all that its [`CallCap`](crate::CallCap) allows | 429 | `call_cap_reached` | RFC 6585 §4 |
 /// | failed, and we gave up | 503 | `dependency_failed` | RFC 9110 §15.6.4 |
 /// | got no answer within the attempt timeout | 504 | `attempt_timed_out` | RFC 9110 §15.6.5 |
 /// | ran into its deadline | 504 | `deadline_exceeded` | RFC 9110 §15.6.5 |
@@ -128,7 +129,7 @@ impl Problem {
     pub const fn status(&self) -> StatusCode {
         match self.told.end {
             End::Refused | End::GaveUp => StatusCode::SERVICE_UNAVAILABLE,
-            End::Limited => StatusCode::TOO_MANY_REQUESTS,
+            End::Limited | End::Capped => StatusCode::TOO_MANY_REQUESTS,
             End::OutOfTime | End::TimedOut => StatusCode::GATEWAY_TIMEOUT,
             End::Rejected => StatusCode::BAD_GATEWAY,
         }
@@ -200,6 +201,7 @@ impl Problem {
 const fn code(end: End) -> &'static str {
     match end {
         End::Refused | End::Limited => RefusalNotice::CODE,
+        End::Capped => "call_cap_reached",
         End::OutOfTime => "deadline_exceeded",
         End::TimedOut => "attempt_timed_out",
         End::GaveUp => "dependency_failed",

@@ -17,6 +17,8 @@ pub(crate) enum End {
     Refused,
     /// A limit of our own turned it away.
     Limited,
+    /// The caller's task has made all the calls that it may.
+    Capped,
     /// The deadline passed.
     OutOfTime,
     /// The last attempt got no answer in time.
@@ -83,7 +85,7 @@ impl Told {
     fn of_this(error: &Error) -> Self {
         let end = match (error.kind(), error.refusal()) {
             (ErrorKind::Refused, Some(refusal)) => Self::from(refusal).end,
-            (ErrorKind::Refused, None) => End::Refused,
+            (ErrorKind::Refused, None) => End::Capped,
             (ErrorKind::DeadlineExceeded, _) => End::OutOfTime,
             (ErrorKind::TimedOut, _) => End::TimedOut,
             (ErrorKind::Failed, _) => match error.verdict() {
@@ -122,6 +124,7 @@ impl Told {
                 let again = if self.attempts > 0 { " again" } else { "" };
                 format!("{who} is temporarily unavailable, and this call was not sent to it{again}")
             }
+            End::Capped => format!("no further call to {who} is allowed within this request"),
             End::Limited => format!("as many calls to {who} are in flight as are allowed"),
             End::OutOfTime => format!("the deadline passed before {who} answered"),
             End::TimedOut => format!("{who} did not answer in time"),

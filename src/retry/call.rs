@@ -16,6 +16,7 @@ use crate::deadline::instant_after;
 use crate::error::{Error, ErrorKind, Stopped};
 use crate::limit::lesser;
 use crate::scope::ambient::{Ambient, Entered, leave_report};
+use crate::scope::cap::has_room;
 use crate::scope::report::{CallReport, ServedBy};
 use crate::sharded::Handle;
 use crate::stage::timer::{Tick, Timer};
@@ -142,6 +143,7 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
         let scope = Ambient::current();
         this.limits.deadline = lesser(this.limits.deadline, scope.deadline);
         this.frame.deadline = this.limits.deadline;
+        this.frame.cap = scope.cap.or(this.frame.cap);
         this.frame.no_retries |= scope.no_retries;
         this.frame.not_idempotent |= scope.not_idempotent;
         if let Some(budget) = &this.shared.budget {
@@ -201,6 +203,9 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
         tick: &mut Tick,
     ) -> Option<Result<T::Response, Error>> {
         let Outcome { result, verdict } = outcome;
+        if let Err(Failure::Capped) = result {
+            return Some(Err(self.capped(tick)));
+        }
         let this = self.as_mut().project();
         if let Some(budget) = &this.shared.budget {
             if let Some(charge) = this.charge.take() {
@@ -246,11 +251,24 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
                 *this.error = Some(error);
                 ErrorKind::Failed
             }
-            Failure::TimedOut | Failure::DeadlineExceeded => ErrorKind::TimedOut,
+            Failure::TimedOut | Failure::DeadlineExceeded | Failure::Capped => ErrorKind::TimedOut,
         };
         let stopped = again.err()?;
         let error = Error::new(kind, dependency).stopped_by(Some(stopped));
         Some(Err(self.fail(error, tick)))
+    }
+
+    /// Ends before an attempt that found no room under the cap on sends: it was
+    /// not sent, and what was paid for it is given back.
+    #[cold]
+    fn capped(mut self: Pin<&mut Self>, tick: &mut Tick) -> Error {
+        let this = self.as_mut().project();
+        this.frame.attempt = this.frame.attempt.saturating_sub(1);
+        if let (Some(budget), Some(charge)) = (&this.shared.budget, this.charge.take()) {
+            budget.refund(charge);
+        }
+        let error = Error::new(ErrorKind::Refused, this.shared.dependency);
+        self.fail(error.stopped_by(Some(Stopped::CallCap)), tick)
     }
 
     /// Decides for another attempt and schedules it, or says what speaks
@@ -271,6 +289,7 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
                     .as_ref()
                     .map_or(Ok(()), |r| stage.would_admit(r, now))
             },
+            has_room: || frame.cap.is_none_or(has_room),
             // What the next hop was not granted is no time for an attempt.
             deadline: lesser(this.limits.deadline, frame.granted_until),
             now,
@@ -348,6 +367,7 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
                 dependency: self.shared.dependency,
                 attempts: self.frame.attempt,
                 elapsed: tick.now().saturating_duration_since(self.started),
+                fallback_took: Duration::ZERO,
                 stopped,
                 verdict,
                 served_by: ServedBy::Primary,
@@ -468,16 +488,7 @@ pub(super) fn leave(error: &Error, observers: &Observers) {
         Ambient::mark_given_up(true);
     }
     if Ambient::current().report_wanted {
-        let report = CallReport {
-            dependency,
-            attempts,
-            elapsed: error.elapsed(),
-            stopped: error.stopped(),
-            verdict,
-            served_by: ServedBy::Primary,
-            answered: false,
-        };
-        leave_report(report, observers);
+        leave_report(CallReport::of_error(error), observers);
     }
 }
 

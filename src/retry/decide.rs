@@ -12,7 +12,7 @@ use crate::refusal::Refusal;
 
 /// What is known after an attempt. The closures are asked only if all that
 /// comes before them spoke for another attempt.
-pub(super) struct Situation<'a, I, R, A> {
+pub(super) struct Situation<'a, I, R, A, C> {
     pub(super) verdict: &'a Verdict,
     pub(super) idempotent: I,
     /// Attempts made so far.
@@ -21,6 +21,8 @@ pub(super) struct Situation<'a, I, R, A> {
     /// Whether there is a copy of the request that can still be sent.
     pub(super) replayable: R,
     pub(super) would_admit: A,
+    /// Whether the cap on sends leaves room for another.
+    pub(super) has_room: C,
     pub(super) deadline: Option<Instant>,
     pub(super) now: Instant,
 }
@@ -34,15 +36,16 @@ pub(super) struct Next {
 
 /// Goes through the conditions in order; the first that fails is the reason.
 /// Only the last, the budget, has an effect.
-pub(super) fn next<I, R, A>(
+pub(super) fn next<I, R, A, C>(
     settings: &RetrySettings,
     budget: Option<&Budget>,
-    situation: Situation<'_, I, R, A>,
+    situation: Situation<'_, I, R, A, C>,
 ) -> Result<Next, Stopped>
 where
     I: FnOnce() -> bool,
     R: FnOnce() -> bool,
     A: FnOnce() -> Result<(), Refusal>,
+    C: FnOnce() -> bool,
 {
     let Situation { verdict, now, .. } = situation;
     if verdict.again() == Again::Never {
@@ -61,6 +64,9 @@ where
         return Err(Stopped::NotReplayable);
     }
     (situation.would_admit)().map_err(Stopped::Breaker)?;
+    if !(situation.has_room)() {
+        return Err(Stopped::CallCap);
+    }
     let room = match situation.deadline {
         None => Duration::MAX,
         Some(deadline) => deadline

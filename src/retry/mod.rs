@@ -8,11 +8,14 @@ pub(crate) mod backoff;
 pub(crate) mod budget;
 mod call;
 mod decide;
+mod deferrable;
 mod future;
 mod layer;
 mod service;
 mod shared;
 
+pub(crate) use deferrable::Deferrable;
+pub use deferrable::DeferrableLoop;
 pub use future::RetryFuture;
 pub use layer::{RetryLayer, RetryLayerBuilder};
 pub use service::RetryService;

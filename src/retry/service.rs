@@ -13,6 +13,7 @@ use crate::deadline::{RetryLoop, Within};
 use crate::error::{Error, ErrorKind};
 use crate::limit::lesser;
 use crate::scope::ambient::Ambient;
+use crate::scope::cap::note_stack;
 use crate::sharded::Sharded;
 use crate::stage::{InnerService, Limits, Stage};
 
@@ -23,7 +24,7 @@ use crate::stage::{InnerService, Limits, Stage};
 #[derive(Debug)]
 pub struct RetryService<S, T> {
     service: S,
-    shared: Sharded<LoopShared<T>>,
+    pub(super) shared: Sharded<LoopShared<T>>,
 }
 
 impl<S, T> RetryService<S, T> {
@@ -88,6 +89,9 @@ where
     let mut frame = Ambient::current();
     if frame.given_up {
         Ambient::mark_given_up(false);
+    }
+    if let Some(cap) = frame.cap {
+        note_stack(cap);
     }
     let own = total.and_then(|total| started.checked_add(total));
     let deadline = lesser(frame.deadline, own);

@@ -8,9 +8,10 @@ use std::cell::Cell;
 
 use tokio::time::Instant;
 
+use super::cap::CapId;
 use super::report::CallReport;
 use crate::limit::lesser;
-use crate::telemetry::{Observers, leave_observers};
+use crate::telemetry::{Observers, leave_observers, take_observers};
 
 /// What is in scope.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +20,8 @@ pub(crate) struct Ambient {
     pub(crate) deadline: Option<Instant>,
     /// Which attempt of the nearest stack this is, from 1; 0 outside.
     pub(crate) attempt: u32,
+    /// The ceiling on sends.
+    pub(crate) cap: Option<CapId>,
     /// The caller wants one attempt only.
     pub(crate) no_retries: bool,
     /// The caller knows that this request may not be sent twice.
@@ -39,6 +42,7 @@ impl Ambient {
     pub(crate) const NONE: Self = Self {
         deadline: None,
         attempt: 0,
+        cap: None,
         no_retries: false,
         not_idempotent: false,
         lends_permits: false,
@@ -56,6 +60,7 @@ impl Ambient {
     pub(crate) fn within(self, outer: Self) -> Self {
         Self {
             deadline: lesser(self.deadline, outer.deadline),
+            cap: self.cap.or(outer.cap),
             no_retries: self.no_retries || outer.no_retries,
             not_idempotent: self.not_idempotent || outer.not_idempotent,
             lends_permits: outer.lends_permits,
@@ -74,6 +79,20 @@ impl Ambient {
     pub(crate) fn grant_until(at: Instant) {
         CURRENT.set(Self {
             granted_until: Some(at),
+            ..CURRENT.get()
+        });
+    }
+
+    /// This scope, with the cap of where it is polled, if there is one.
+    pub(crate) fn capped_here(self) -> Self {
+        let cap = Self::current().cap.or(self.cap);
+        Self { cap, ..self }
+    }
+
+    /// Puts another cap in the current scope.
+    pub(crate) fn set_cap(cap: CapId) {
+        CURRENT.set(Self {
+            cap: Some(cap),
             ..CURRENT.get()
         });
     }
@@ -141,5 +160,7 @@ impl Collecting {
 impl Drop for Collecting {
     fn drop(&mut self) {
         REPORT.set(self.outer);
+        // Nobody is left to take them, and the thread must not keep them.
+        drop(take_observers());
     }
 }

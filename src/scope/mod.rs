@@ -6,6 +6,7 @@
 //! polls the stack; [`Scope::wrap`] carries them into a spawned one.
 
 pub(crate) mod ambient;
+pub(crate) mod cap;
 pub(crate) mod report;
 
 use std::future::Future;
@@ -17,6 +18,7 @@ use pin_project_lite::pin_project;
 use crate::deadline::Deadline;
 use crate::limit::lesser;
 use ambient::{Ambient, Entered};
+use cap::HeldCap;
 
 /// Everything ambient, as a value.
 ///
@@ -107,10 +109,11 @@ impl Scope {
     /// # Cancel safety
     ///
     /// As safe as the future inside; dropping it drops that.
-    pub const fn wrap<F: Future>(self, future: F) -> Scoped<F> {
+    pub fn wrap<F: Future>(self, future: F) -> Scoped<F> {
         Scoped {
             future,
             ambient: self.ambient,
+            cap: HeldCap::of(self.ambient.cap),
         }
     }
 }
@@ -123,6 +126,7 @@ pin_project! {
         #[pin]
         future: F,
         ambient: Ambient,
+        cap: HeldCap,
     }
 }
 
@@ -131,7 +135,11 @@ impl<F: Future> Future for Scoped<F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let this = self.project();
-        let mut frame = this.ambient.within(Ambient::current());
+        let outer = Ambient::current();
+        let mut frame = this.ambient.within(outer);
+        if let (Some(own), Some(around)) = (this.ambient.cap, outer.cap) {
+            frame.cap = Some(this.cap.within(own, around));
+        }
         let entered = Entered::new(&mut frame);
         let polled = this.future.poll(cx);
         drop(entered);

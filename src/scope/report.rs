@@ -9,7 +9,7 @@ use pin_project_lite::pin_project;
 
 use super::ambient::{Ambient, Collecting, Entered};
 use crate::classify::verdict::Verdict;
-use crate::error::Stopped;
+use crate::error::{Error, Stopped};
 
 /// Who gave the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -45,6 +45,8 @@ pub struct CallReport {
     pub(crate) dependency: &'static str,
     pub(crate) attempts: u32,
     pub(crate) elapsed: Duration,
+    /// What the fallback took on top of it.
+    pub(crate) fallback_took: Duration,
     pub(crate) stopped: Option<Stopped>,
     pub(crate) verdict: Option<Verdict>,
     pub(crate) served_by: ServedBy,
@@ -63,6 +65,20 @@ impl CallReport {
         }
     }
 
+    /// What a call that ended with this error has to report.
+    pub(crate) fn of_error(error: &Error) -> Self {
+        Self {
+            dependency: error.dependency(),
+            attempts: error.attempts(),
+            elapsed: error.elapsed(),
+            fallback_took: Duration::ZERO,
+            stopped: error.stopped(),
+            verdict: error.verdict().copied(),
+            served_by: ServedBy::Primary,
+            answered: false,
+        }
+    }
+
     /// The dependency's name.
     #[must_use]
     pub const fn dependency(&self) -> &'static str {
@@ -78,6 +94,35 @@ impl CallReport {
     /// Time from the call to its end, fallbacks included.
     #[must_use]
     pub const fn elapsed(&self) -> Duration {
+        self.elapsed.saturating_add(self.fallback_took)
+    }
+
+    /// How long the service itself took, retries included, until it had
+    /// answered or failed. Less than [`elapsed`](Self::elapsed) only where
+    /// fallbacks were asked after it.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() {
+    /// use steadfast::{CallReport, Policy, ServedBy, ServiceBuilderExt, fallback};
+    /// use tower::{ServiceBuilder, ServiceExt, service_fn};
+    ///
+    /// let policy = Policy::builder("inventory").max_attempts(1).build().unwrap();
+    /// let client = ServiceBuilder::new()
+    ///     .fallback(fallback::value(0))
+    ///     .resilience(policy)
+    ///     .service(service_fn(|_: ()| async { Err::<u32, _>(std::io::Error::other("down")) }));
+    /// let (answer, report) = CallReport::capture(client.oneshot(())).await;
+    /// assert_eq!(answer.unwrap(), 0);
+    /// let report = report.unwrap();
+    /// assert_eq!(report.served_by(), ServedBy::Fallback(0));
+    /// println!("{} took {:?}", report.dependency(), report.primary_elapsed());
+    /// # }
+    /// ```
+    #[must_use]
+    pub const fn primary_elapsed(&self) -> Duration {
         self.elapsed
     }
 

@@ -44,7 +44,7 @@ pub struct Single<S, T> {
 #[diagnostic::on_unimplemented(
     message = "`{Self}` is not a single attempt",
     label = "a retry loop wraps only an `Attempt`, or a `Breaker` around one",
-    note = "the order is Fallback, Deadline, Retry, Breaker, Attempt, your service"
+    note = "the order is Fallback, Deadline, Defer, Retry, Breaker, Attempt, your service"
 )]
 pub trait SingleAttempt: sealed::Sealed {
     /// The service inside.
@@ -118,6 +118,8 @@ pub(crate) enum Failure {
     TimedOut,
     /// The deadline passed.
     DeadlineExceeded,
+    /// There is no room under the call cap; nothing was sent.
+    Capped,
 }
 
 /// What bounds an attempt from outside.

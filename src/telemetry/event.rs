@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::breaker::state::BreakerState;
 use crate::classify::verdict::Verdict;
-use crate::error::{ErrorKind, Stopped};
+use crate::error::{ErrorKind, ParkLimit, Stopped};
 use crate::refusal::Refusal;
 
 /// Something that happened inside a stack.
@@ -132,6 +132,27 @@ pub enum Event<'a> {
         /// How many attempts were made.
         attempts: u32,
     },
+    /// A refused call was put off.
+    #[non_exhaustive]
+    Parked {
+        /// The dependency's name.
+        dependency: &'static str,
+        /// How many calls the same `Defer` has put off now.
+        parked: usize,
+    },
+    /// A call that was put off is over; each is told once, however often it
+    /// came back.
+    #[non_exhaustive]
+    Unparked {
+        /// The dependency's name.
+        dependency: &'static str,
+        /// How many calls the same `Defer` has put off now.
+        parked: usize,
+        /// Since it was first put off.
+        waited: Duration,
+        /// The bound that it ran into, if it did.
+        limit: Option<ParkLimit>,
+    },
     /// A fallback gave the answer.
     #[non_exhaustive]
     FallbackServed {
@@ -226,7 +247,8 @@ pub enum CallOutcome {
     TimedOut,
     /// The deadline passed before there was an answer.
     DeadlineExceeded,
-    /// A breaker turned it away, before the first attempt or a later one.
+    /// A breaker, or the cap on sends, turned it away, before the first attempt
+    /// or a later one.
     Refused,
     /// Whoever waited for it has dropped it.
     Dropped,

@@ -22,6 +22,8 @@
 //! | stopped | DEBUG | `dependency`, `attempts`, `stopped`, `reason` |
 //! | refused | DEBUG | `dependency`, `attempts`, `refusal`, `retry_after_ms` |
 //! | out of time | DEBUG | `dependency`, `attempts` |
+//! | parked | DEBUG | `dependency`, `parked` |
+//! | unparked | DEBUG | `dependency`, `parked`, `waited_ms`, `limit` |
 //! | fallback served | DEBUG | `dependency`, `entry` |
 //! | fallback failed | DEBUG | `dependency`, `entry` |
 //! | policy built | – | |

@@ -19,7 +19,8 @@ use super::event::Event;
 /// call, never under a lock of this crate: it should count, or hand on, and
 /// return. Events of different calls come from many threads at once.
 ///
-/// Observers of a breaker are kept for as long as that breaker.
+/// Observers of a breaker are kept for as long as that breaker; one that itself
+/// holds a handle of it keeps both for ever.
 ///
 /// # Panics
 ///

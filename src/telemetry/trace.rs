@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::event::Event;
+use crate::error::ParkLimit;
 
 const TARGET: &str = "steadfast";
 
@@ -112,6 +113,22 @@ pub(super) fn trace(event: &Event<'_>) {
             dependency,
             attempts,
         } => tracing::debug!(target: TARGET, dependency, attempts, "out of time"),
+        Event::Parked { dependency, parked } => {
+            tracing::debug!(target: TARGET, dependency, parked, "parked");
+        }
+        Event::Unparked {
+            dependency,
+            parked,
+            waited,
+            limit,
+        } => tracing::debug!(
+            target: TARGET,
+            dependency,
+            parked,
+            waited_ms = millis(waited),
+            limit = limit.map(ParkLimit::as_str),
+            "unparked"
+        ),
         Event::FallbackServed { dependency, entry } => {
             tracing::debug!(target: TARGET, dependency, entry, "fallback served");
         }

@@ -86,7 +86,17 @@ fn json_is_one_object_with_a_key_for_each_scenario_that_ran() {
     let eval_jobs = &json["eval_jobs"];
     assert_eq!(
         keys(eval_jobs),
-        ["without", "with", "recovery_peak_per_second"]
+        ["without", "with", "deferred", "recovery_peak_per_second"]
+    );
+    assert_eq!(
+        keys(&eval_jobs["deferred"]),
+        [
+            "failed_sends",
+            "successes",
+            "given_up",
+            "peak_per_second",
+            "last_done_s",
+        ]
     );
     for counts in [&eval_jobs["without"], &eval_jobs["with"]] {
         assert_eq!(

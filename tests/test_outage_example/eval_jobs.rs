@@ -84,6 +84,10 @@ proptest! {
         let (with, peak) = plain_jobs(&inputs, Some(breaker));
         prop_assert_eq!(figures.with, with);
         prop_assert_eq!(figures.peak_lockstep, peak);
+        // Deferred, no job is lost between the stack's own retries and the end.
+        let deferred = figures.deferred;
+        prop_assert_eq!(deferred.successes + deferred.given_up, u64::from(jobs));
+        prop_assert!(deferred.failed_sends >= deferred.given_up);
     }
 }
 
@@ -99,6 +103,31 @@ fn the_published_night_ends_as_published() {
     assert_eq!(figures.without, counts(4_480, 1_515, 1_485, 0));
     assert_eq!(figures.with, counts(12, 3_000, 0, 8_270));
     assert!(figures.peak_jittered < figures.peak_lockstep, "{figures:?}");
+    let deferred = figures.deferred;
+    assert_eq!((deferred.successes, deferred.given_up), (3_000, 0));
+    assert!((10..=14).contains(&deferred.failed_sends), "{deferred:?}");
+    // Two for each of the five that come in a second, until none come.
+    assert_eq!(deferred.peak_per_second, 10);
+    assert!(
+        deferred.last_done <= Duration::from_secs(700),
+        "{deferred:?}"
+    );
+}
+
+#[test]
+fn deferred_jobs_that_none_follow_come_back_at_the_rate_at_which_they_came() {
+    // All have come before the dependency is well.
+    let inputs = EvalJobs {
+        jobs: at_least_one(500),
+        outage: Duration::from_secs(120),
+        ..EvalJobs::default()
+    };
+    let deferred = inputs.measure(1).unwrap().deferred;
+    assert_eq!((deferred.successes, deferred.given_up), (500, 0));
+    assert!((4..=6).contains(&deferred.peak_per_second), "{deferred:?}");
+    // A hundred seconds from the probe on, which comes within 3 s of 120.4 s.
+    let last = deferred.last_done.as_secs();
+    assert!((215..=226).contains(&last), "{deferred:?}");
 }
 
 #[test]

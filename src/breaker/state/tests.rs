@@ -198,6 +198,7 @@ fn jitter_only_lengthens_and_a_hint_is_a_lower_bound_with_a_cap_of_its_own() {
     let settings = settings(|config| config.open_jitter(0.25));
     let at = |hint, draw| open_time(0, hint, draw, &settings);
     assert_eq!(at(None, 0.0), Duration::from_secs(10));
+    assert_eq!(at(None, 0.5), Duration::from_millis(11_250));
     assert_eq!(at(None, 1.0), Duration::from_millis(12_500));
     assert_eq!(
         at(Some(Duration::from_secs(3)), 0.0),

@@ -19,15 +19,18 @@ pub(super) struct CountWindow {
     head: AtomicU64,
     /// generation (32) | failures held (32)
     failures: AtomicU64,
-    /// generation (31) | failed (1), per place; `EMPTY` where never written
+    /// generation (30) | written (1) | failed (1), per place; `EMPTY` where
+    /// never written
     ring: Box<[AtomicU32]>,
 }
 
 const PLACE_BITS: u32 = 20;
 const PLACE_MASK: u64 = (1 << PLACE_BITS) - 1;
 const HEAD_GENERATION: u32 = 0xff_ffff;
-const RING_GENERATION: u32 = 0x7fff_ffff;
-const EMPTY: u32 = u32::MAX;
+const RING_GENERATION: u32 = 0x3fff_ffff;
+const EMPTY: u32 = 0;
+const WRITTEN: u32 = 2;
+const FAILED: u32 = 1;
 
 impl CountWindow {
     /// `calls` is at most 1,000,000, which fits into 20 bits.
@@ -124,10 +127,11 @@ impl CountWindow {
     fn write(&self, place: usize, generation: u32, failed: bool) -> Option<i64> {
         let generation = generation & RING_GENERATION;
         let slot = self.ring.get(place)?;
-        let new = generation << 1 | u32::from(failed);
+        let failure = if failed { FAILED } else { 0 };
+        let new = generation << 2 | WRITTEN | failure;
         let mut old = slot.load(Ordering::Relaxed);
         loop {
-            let old_generation = old >> 1;
+            let old_generation = old >> 2;
             // A later period has already come round to this place.
             let age = generation.wrapping_sub(old_generation) & RING_GENERATION;
             if old != EMPTY && age > RING_GENERATION / 2 {
@@ -135,7 +139,7 @@ impl CountWindow {
             }
             match slot.compare_exchange_weak(old, new, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => {
-                    let replaced = old != EMPTY && old_generation == generation && old & 1 == 1;
+                    let replaced = old_generation == generation && old & FAILED != 0;
                     return Some(i64::from(failed) - i64::from(replaced));
                 }
                 Err(changed) => old = changed,
@@ -176,5 +180,48 @@ fn visible(failures: u32) -> u64 {
         0
     } else {
         u64::from(failures)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_leave_the_ring_again_in_every_generation() {
+        for generation in [0, u32::MAX >> 2, u32::MAX >> 1, u32::MAX] {
+            let window = CountWindow::new(2);
+            window.begin(generation);
+            for failed in [true, true, false, false] {
+                window.record(generation, failed);
+            }
+            let none = Counts {
+                total: 2,
+                failures: 0,
+            };
+            assert_eq!(window.counts(), none, "in generation {generation}");
+        }
+    }
+
+    /// As a thread finds it that was held up for longer than its period.
+    #[test]
+    fn a_place_that_a_later_period_has_taken_is_not_taken_back() {
+        let window = CountWindow::new(2);
+        assert_eq!(window.write(0, 7, true), Some(1));
+        assert_eq!(window.write(0, 6, true), None);
+        assert_eq!(window.write(0, 7, false), Some(-1));
+        assert_eq!(window.write(0, 8, true), Some(1));
+        let half = RING_GENERATION / 2;
+        assert_eq!(window.write(0, 8 + half, false), Some(0), "still ahead");
+        assert_eq!(window.write(1, u32::MAX, true), Some(1), "never written");
+        assert_eq!(window.write(1, 0, true), Some(1), "the next after the last");
+        assert_eq!(window.write(1, u32::MAX, true), None);
+    }
+
+    #[test]
+    fn a_count_of_failures_below_zero_is_read_as_none() {
+        let most = u32::MAX / 2;
+        assert_eq!(visible(most), u64::from(most));
+        assert_eq!((visible(most + 1), visible(u32::MAX)), (0, 0));
     }
 }

@@ -130,14 +130,18 @@ fn idle_time_of_any_length_empties_a_time_window() {
     let config = BreakerConfig::failure_rate(0.5)
         .window(Window::time(Duration::from_secs(10)))
         .min_calls(4);
-    // 65,536 slots is where the slots' short tags come round again.
+    // Every 163,840 slots a slot's short tag comes round again.
     for idle in [10, 32_768, 5 * 32_768, 10 * 65_536, 400 * 24 * 3600] {
-        let meter = meter(&config);
-        for _ in 0..3 {
-            assert!(!meter.hear(0, 0, true));
+        for begun in [0, 1] {
+            let meter = meter(&config);
+            for _ in 0..3 {
+                assert!(!meter.hear(0, begun * SECOND, true));
+            }
+            for failure in 1..=4 {
+                let opens = meter.hear(0, (begun + idle) * SECOND, true);
+                assert_eq!(opens, failure == 4, "from {begun} s, after {idle} s");
+            }
         }
-        assert!(!meter.hear(0, idle * SECOND, true), "after {idle} s");
-        assert!(!meter.hear(0, idle * SECOND, true), "after {idle} s");
     }
 }
 

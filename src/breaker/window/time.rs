@@ -215,6 +215,45 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_success_is_judged_once_a_slot_while_the_minimum_is_held_and_never_late() {
+        let window = TimeWindow::new(Duration::from_secs(10));
+        let total = |seconds: u64| {
+            let counts = window.success(window.offset(), seconds * 1_000_000_000, 3);
+            counts.map(|counts| counts.total)
+        };
+        assert_eq!(
+            [(); 4].map(|()| total(0)),
+            [Some(1), Some(2), Some(3), None]
+        );
+        assert_eq!([(); 2].map(|()| total(1)), [Some(5), None]);
+        assert_eq!(total(11), Some(1));
+        assert_eq!(total(1), None, "its slot is another's by now");
+    }
+
+    #[test]
+    fn a_slot_is_cleared_only_under_the_number_it_has_and_turns_its_lap_over() {
+        let slot = Slot {
+            number: AtomicU64::new(7),
+            counts: AtomicU64::new(0),
+        };
+        let holds = |lap: u64, total: u64| {
+            let counts = slot.counts.load(Ordering::Relaxed);
+            assert_eq!(counts, 7 << 49 | lap << 48 | total);
+        };
+        slot.add(7, false);
+        slot.clear(6);
+        holds(0, 1);
+        slot.clear(7);
+        holds(1, 0);
+        slot.clear(7);
+        holds(1, 0);
+        slot.add(7, false);
+        holds(1, 1);
+        slot.clear(7);
+        holds(0, 0);
+    }
+
+    #[test]
     fn a_full_slot_keeps_the_rate() {
         let window = TimeWindow::new(Duration::from_secs(10));
         let number = window.number(window.offset(), 0);

@@ -10,7 +10,7 @@ use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
 use super::super::event::CallOutcome;
 use super::table::{
     AMPLIFICATION, ATTEMPTS, BACKOFF, BALANCE, CALL_ATTEMPTS, CALLS, DEADLINE_LEFT, DENIALS,
-    DURATION, FALLBACKS, RETRIES,
+    DURATION, FALLBACKS, PARKED, RETRIES,
 };
 use crate::classify::verdict::Verdict;
 use crate::error::Stopped;
@@ -36,12 +36,13 @@ const RETRIED: [&str; 5] = [
     "ambiguous",
 ];
 /// All but `not_retryable`: there no retry was wanted.
-const DENIED: [&str; 8] = [
+const DENIED: [&str; 9] = [
     "not_idempotent",
     "attempts_exhausted",
     "retries_disabled",
     "not_replayable",
     "breaker",
+    "call_cap",
     "hint_too_long",
     "deadline",
     "budget_exhausted",
@@ -62,6 +63,7 @@ pub(super) struct CallMetrics {
     backoff: Histogram,
     balance: Gauge,
     deadline_left: Histogram,
+    parked: Gauge,
     fallbacks: Mutex<HashMap<(usize, bool), Counter>>,
 }
 
@@ -86,6 +88,7 @@ impl CallMetrics {
             backoff: histogram!(BACKOFF, "dependency" => dependency),
             balance: gauge!(BALANCE, "dependency" => dependency),
             deadline_left: histogram!(DEADLINE_LEFT, "dependency" => dependency),
+            parked: gauge!(PARKED, "dependency" => dependency),
             fallbacks: Mutex::default(),
         }
     }
@@ -115,6 +118,10 @@ impl CallMetrics {
         if let Some(balance) = balance {
             self.balance.set(balance);
         }
+    }
+
+    pub(super) fn parked(&self, more: f64) {
+        self.parked.increment(more);
     }
 
     pub(super) fn retry(&self, delay: Duration, verdict: Verdict) {

@@ -178,6 +178,8 @@ impl Observer for Metrics {
                 stopped,
                 ..
             } => self.calls(dependency).denied(stopped),
+            Event::Parked { dependency, .. } => self.calls(dependency).parked(1.0),
+            Event::Unparked { dependency, .. } => self.calls(dependency).parked(-1.0),
             Event::FallbackServed {
                 dependency, entry, ..
             } => self.calls(dependency).fallback(entry, true),

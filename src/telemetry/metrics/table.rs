@@ -12,6 +12,7 @@ pub(super) const DENIALS: &str = "steadfast_retry_denials_total";
 pub(super) const BACKOFF: &str = "steadfast_backoff_seconds";
 pub(super) const BALANCE: &str = "steadfast_retry_budget_balance";
 pub(super) const DEADLINE_LEFT: &str = "steadfast_deadline_left_seconds";
+pub(super) const PARKED: &str = "steadfast_parked_calls";
 pub(super) const FALLBACKS: &str = "steadfast_fallbacks_total";
 pub(super) const REFUSALS: &str = "steadfast_breaker_refusals_total";
 pub(super) const TRANSITIONS: &str = "steadfast_breaker_transitions_total";
@@ -33,6 +34,7 @@ pub(super) fn describe() {
     for (name, text) in [
         (AMPLIFICATION, "Attempts per call, a moving average"),
         (BALANCE, "Retry budget after the last call, in tokens"),
+        (PARKED, "Calls that are put off now"),
         (BREAKERS, "Breakers that are in this state"),
     ] {
         describe_gauge!(name, Unit::Count, text);
