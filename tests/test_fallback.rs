@@ -9,14 +9,16 @@ mod support;
 
 use std::convert::Infallible;
 use std::future::ready;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use steadfast::fallback::{self, FallbackLayer};
 use steadfast::{
-    BreakerConfig, CallReport, Classify, Deadline, Error, ErrorKind, Replay, ServedBy,
-    ServiceBuilderExt, Verdict, classify::classify_fn,
+    BreakerConfig, CallReport, Classify, Deadline, Error, ErrorKind, Policy, Replay, Scope,
+    ServedBy, ServiceBuilderExt, Verdict, classify::classify_fn,
 };
 use support::*;
+use tokio_test::{assert_ready, task};
 use tower::{Layer, Service, ServiceBuilder, ServiceExt, service_fn};
 
 /// A primary that does `step` on one attempt, whatever happens.
@@ -474,6 +476,127 @@ async fn a_request_without_a_copy_skips_service_entries() {
     assert_eq!(answer.unwrap(), "a value");
     assert_eq!(report.unwrap().served_by(), ServedBy::Fallback(1));
     assert_eq!(asked.load(Ordering::Relaxed), 0);
+}
+
+/// A request that must not be served twice.
+#[derive(Clone, Copy)]
+struct Payment(fn() -> Verdict);
+
+impl Replay<Text> for Payment {
+    type Memo = ();
+    fn memo(&self, _: &Text) -> Self::Memo {}
+    fn copy(&self, request: &Text) -> Option<Text> {
+        Some(request)
+    }
+    fn idempotent(&self, (): &Self::Memo) -> bool {
+        false
+    }
+}
+
+impl Classify<Text, Text> for Payment {
+    fn classify(&self, (): &Self::Memo, result: Result<&Text, &Source>) -> Verdict {
+        result.map_or_else(|_| (self.0)(), |_| Verdict::success())
+    }
+}
+
+fn paying(policy: &Policy<Payment>, inner: &Inner) -> impl Client + use<> {
+    let stack = ServiceBuilder::new().resilience(policy.clone());
+    stack.service(inner.clone())
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_may_be_done_already_is_not_done_elsewhere_as_well() {
+    for (verdict, elsewhere) in [
+        (Verdict::ambiguous as fn() -> Verdict, 0),
+        (Verdict::transient, 0),
+        (Verdict::refused_below, 0),
+        (Verdict::unreachable, 1),
+        (Verdict::blocked, 1),
+        (|| Verdict::overloaded(None), 1),
+    ] {
+        let replica = Inner::always(Step::Ok);
+        let payment = Payment(verdict);
+        let policy = bare().classify(payment).max_attempts(3).build().unwrap();
+        let entry = fallback::service(replica.clone()).replay(payment);
+        let client = paying(&policy, &Inner::always(Step::Err))
+            .with(FallbackLayer::new(entry.or(fallback::value("a value"))));
+        let expected = if elsewhere == 1 { "ok" } else { "a value" };
+        assert_eq!(client.oneshot("7 EUR").await.unwrap(), expected);
+        assert_eq!(replica.calls(), elsewhere, "{:?}", verdict());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_cut_short_may_be_done_and_what_was_refused_is_not() {
+    let replica = Inner::always(Step::Ok);
+    let payment = Payment(Verdict::ambiguous);
+    let entry = || fallback::service(replica.clone()).replay(payment);
+    let policy = bare()
+        .classify(payment)
+        .breaker(plain(BreakerConfig::consecutive(9)));
+    let policy = policy.build().unwrap();
+    let hanging = paying(&policy, &Inner::always(Step::Hang));
+    let layer = FallbackLayer::new(entry())
+        .within(secs(5.0))
+        .reserve(secs(4.0));
+    let error = hanging
+        .clone()
+        .with(layer)
+        .oneshot("7 EUR")
+        .await
+        .unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::DeadlineExceeded);
+    let why = error.fallback_error().unwrap().to_string();
+    assert!(why.contains("not idempotent"), "{why}");
+    assert_eq!(replica.calls(), 0);
+
+    policy.breaker().unwrap().force_open("maintenance");
+    let client = hanging.with(FallbackLayer::new(entry()));
+    assert_eq!(client.oneshot("7 EUR").await.unwrap(), "ok");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_the_first_entry_may_have_done_the_second_does_not_do_as_well() {
+    let (first, second) = (Inner::always(Step::Err), Inner::always(Step::Ok));
+    let payment = Payment(Verdict::unreachable);
+    let entry = |inner: &Inner| fallback::service(inner.clone()).replay(payment);
+    let policy = bare().classify(payment).build().unwrap();
+    let client = paying(&policy, &Inner::always(Step::Err))
+        .with(FallbackLayer::new(entry(&first).or(entry(&second))));
+    client.oneshot("7 EUR").await.unwrap_err();
+    assert_eq!((first.calls(), second.calls()), (1, 0));
+    // One with a stack knows that it was not done.
+    let first = paying(&policy, &first);
+    let client = paying(&policy, &Inner::always(Step::Err)).with(FallbackLayer::new(
+        fallback::service(first).replay(payment).or(entry(&second)),
+    ));
+    assert_eq!(client.oneshot("7 EUR").await.unwrap(), "ok");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_may_forbid_to_do_it_elsewhere_as_well() {
+    let replica = Inner::always(Step::Ok);
+    let client = primary(Step::Err).with(FallbackLayer::new(fallback::service(replica.clone())));
+    let call = Scope::current()
+        .not_idempotent()
+        .wrap(client.clone().oneshot("x"));
+    call.await.unwrap_err();
+    assert_eq!(replica.calls(), 0);
+    assert_eq!(client.oneshot("x").await.unwrap(), "ok");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_copy_that_nobody_asks_for_any_more_is_let_go() {
+    let secondary = service_fn(|_: Arc<()>| ready(Ok::<Text, Infallible>("secondary")));
+    let mut client = ServiceBuilder::new()
+        .fallback(fallback::service(secondary))
+        .resilience(bare().build().unwrap())
+        .service(service_fn(|_: Arc<()>| ready(Ok::<Text, Fault>("primary"))));
+    let request = Arc::new(());
+    let mut call = task::spawn(client.call(Arc::clone(&request)));
+    assert_eq!(assert_ready!(call.poll()).unwrap(), "primary");
+    // The ended future is kept, as by whoever pins it on the stack.
+    assert_eq!(Arc::strong_count(&request), 1);
 }
 
 #[tokio::test(start_paused = true)]

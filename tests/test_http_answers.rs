@@ -164,6 +164,9 @@ async fn a_dependency_that_we_gave_up_on_is_a_503_and_says_how_often_it_was_trie
         (Verdict::overloaded(Some(hint)), Some("1")),
         (Verdict::throttled(Some(Duration::ZERO)), Some("1")),
         (Verdict::transient().never_again(), None),
+        // Nobody knows what became of these, so nobody has said no.
+        (Verdict::refused_below(), None),
+        (Verdict::transient().never_again().no_evidence(), None),
     ] {
         let told = told(Problem::from(&judged(verdict).await)).await;
         assert_eq!(told.status, 503, "{verdict:?}");

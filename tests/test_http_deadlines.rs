@@ -16,12 +16,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Request, Response, StatusCode};
+use steadfast::fallback::{self, FallbackLayer};
 use steadfast::http::{
     DeadlineHeader, HttpClassifier, InboundDeadlineLayer, OutboundDeadlineLayer, Sealed,
 };
 use steadfast::{
-    Backoff, Deadline, Error, ErrorKind, Policy, Scope, ServiceBuilderExt, Verdict,
-    classify::classify_fn,
+    Backoff, BreakerConfig, BreakerState, CallReport, Deadline, Error, ErrorKind, Policy, Scope,
+    ServiceBuilderExt, Stopped, Verdict, classify::classify_fn,
 };
 use support::*;
 use tokio_test::{assert_pending, assert_ready, task};
@@ -184,13 +185,13 @@ async fn with_nothing_left_to_grant_nothing_is_sent() {
     let t = Clock::start();
     let log = Log::default();
     let client = ServiceBuilder::new()
-        .resilience(three_attempts().deadline(secs(1.5)).build().unwrap())
+        .resilience(three_attempts().deadline(secs(1.0)).build().unwrap())
         .layer(OutboundDeadlineLayer::new(DeadlineHeader::envoy()).reserving(secs(1.0)))
         .service(failing(&log, ENVOY));
     let error = client.clone().oneshot(Request::new(())).await.unwrap_err();
-    log.assert(&["500"]);
-    t.assert_now(1.0);
-    assert_eq!(error.attempts(), 2);
+    log.assert(&[]);
+    t.assert_now(0.0);
+    assert_eq!(error.attempts(), 1);
     let below = std::error::Error::source(&error).unwrap();
     let below = below.downcast_ref::<Error>().unwrap();
     assert_eq!(below.kind(), ErrorKind::DeadlineExceeded);
@@ -198,7 +199,7 @@ async fn with_nothing_left_to_grant_nothing_is_sent() {
     // A header of the user's own that grants nothing is no way around it.
     let error = client.oneshot(with(ENVOY, "0")).await.unwrap_err();
     assert_eq!(error.attempts(), 1);
-    log.assert(&["500"]);
+    log.assert(&[]);
 }
 
 // ---- from the caller ---------------------------------------------------------
@@ -497,6 +498,140 @@ async fn a_gateway_passes_on_what_its_caller_has_left() {
     assert_eq!(answer.status(), 500);
     log.assert(&["2400000u", "1400000u", "400000u"]);
     t.assert_now(2.1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_handler_that_looks_when_it_is_called_sees_its_deadline() {
+    for (said, passed_on) in [
+        ("10S", "3000000u"),
+        ("500m", "500000u"),
+        ("nonsense", "3000000u"),
+    ] {
+        let log = Log::default();
+        // A proxy without a stack: headers are written in `call`.
+        let proxy = ServiceBuilder::new()
+            .layer(trusting_grpc())
+            .layer(OutboundDeadlineLayer::new(DeadlineHeader::grpc()))
+            .service(failing(&log, "grpc-timeout"));
+        proxy.oneshot(with("grpc-timeout", said)).await.unwrap();
+        log.assert(&[passed_on]);
+    }
+}
+
+// ---- a server that keeps to what it was told ---------------------------------
+
+/// A client of a server that hangs and answers in time that it is late, the
+/// answer being a round trip of 2 ms on its way.
+fn punctual(
+    policy: &Policy<HttpClassifier>,
+) -> impl Service<Request<()>, Response = Answer, Error = Error, Future: Send> + Clone {
+    let server = remote(
+        ServiceBuilder::new()
+            .layer(InboundDeadlineLayer::uncapped().trusting(DeadlineHeader::envoy()))
+            .service_fn(|_: Request<()>| std::future::pending::<Result<Answer, Infallible>>()),
+    );
+    ServiceBuilder::new()
+        .resilience(policy.clone())
+        .layer(OutboundDeadlineLayer::new(DeadlineHeader::envoy()).reserving(secs(0.01)))
+        .service_fn(move |request: Request<()>| {
+            let server = server.clone();
+            async move {
+                let answer = server.oneshot(request).await;
+                tokio::time::sleep(secs(0.002)).await;
+                answer
+            }
+        })
+}
+
+#[tokio::test(start_paused = true)]
+async fn callers_without_time_do_not_open_the_breaker_for_those_who_have_some() {
+    let policy = bare()
+        .classify(HttpClassifier::new())
+        .attempt_timeout(secs(1.0))
+        .deadline(secs(30.0))
+        .max_attempts(3)
+        .breaker(plain(BreakerConfig::consecutive(2)))
+        .build()
+        .unwrap();
+    let client = punctual(&policy);
+    let breaker = policy.breaker().unwrap();
+    for _ in 0..5 {
+        let impatient = Scope::current().with_deadline(Deadline::after(secs(0.1)));
+        let call = impatient.wrap(client.clone().oneshot(Request::new(())));
+        let (answer, report) = CallReport::capture(call).await;
+        assert_eq!(answer.unwrap().status(), 504);
+        assert_eq!(report.unwrap().attempts(), 1);
+        assert_eq!(breaker.state(), BreakerState::Closed);
+    }
+    // With half of the attempt timeout it had its chance.
+    for state in [BreakerState::Closed, BreakerState::Open] {
+        let enough = Scope::current().with_deadline(Deadline::after(secs(0.6)));
+        let call = enough.wrap(client.clone().oneshot(Request::new(())));
+        assert_eq!(call.await.unwrap().status(), 504);
+        assert_eq!(breaker.state(), state);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_attempt_begins_in_the_time_that_is_reserved() {
+    let log = Log::default();
+    // The backoff would end half a second into the reserve.
+    let policy = bare().classify(HttpClassifier::new()).max_attempts(3);
+    let policy = policy
+        .backoff(Backoff::fixed(secs(1.5)))
+        .deadline(secs(2.0));
+    let client = ServiceBuilder::new()
+        .resilience(policy.build().unwrap())
+        .layer(OutboundDeadlineLayer::new(DeadlineHeader::envoy()).reserving(secs(1.0)))
+        .service(failing(&log, ENVOY));
+    let (answer, report) = CallReport::capture(client.oneshot(Request::new(()))).await;
+    assert_eq!(answer.unwrap().status(), 500, "the answer that there was");
+    assert_eq!(report.unwrap().stopped(), Some(Stopped::Deadline));
+    log.assert(&["1000"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_caller_without_time_falls_through_to_who_answers_from_memory() {
+    let policy = bare().classify(HttpClassifier::new()).build().unwrap();
+    let client = ServiceBuilder::new()
+        .layer(
+            FallbackLayer::new(fallback::with(|_: &Error| {
+                ready(Ok::<_, Error>(answer(203)))
+            }))
+            .reserve(secs(0.5)),
+        )
+        .service(punctual(&policy));
+    let impatient = Scope::current().with_deadline(Deadline::after(secs(0.6)));
+    let answer = impatient.wrap(client.oneshot(Request::new(()))).await;
+    assert_eq!(answer.unwrap().status(), 203);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_late_by_a_limit_of_its_own_is_failing() {
+    let log = Log::default();
+    let policy = bare()
+        .classify(HttpClassifier::new())
+        .attempt_timeout(secs(10.0))
+        .deadline(secs(30.0))
+        .max_attempts(2)
+        .breaker(plain(BreakerConfig::consecutive(2)))
+        .build()
+        .unwrap();
+    let client = ServiceBuilder::new()
+        .resilience(policy.clone())
+        .layer(OutboundDeadlineLayer::new(DeadlineHeader::envoy()))
+        .service_fn(|request: Request<()>| {
+            log.note(&request, ENVOY);
+            async {
+                tokio::time::sleep(secs(0.5)).await;
+                Ok::<_, Infallible>(answer(504))
+            }
+        });
+    // Neither by its own nor by a header of the user's, which is for one attempt.
+    let answer = client.oneshot(with(ENVOY, "500")).await.unwrap();
+    assert_eq!(answer.status(), 504);
+    log.assert(&["500", "500"]);
+    assert_eq!(policy.breaker().unwrap().state(), BreakerState::Open);
 }
 
 // ---- the retry stop ----------------------------------------------------------

@@ -703,6 +703,21 @@ async fn the_repetition_of_generations_can_be_switched_off() {
 }
 
 /// The verdict on one answer, seen through a look at its body.
+#[test]
+fn a_proxy_stays_one_whichever_is_said_first() {
+    use steadfast::Replay;
+
+    let post = Request::post("/v1/messages").body(()).unwrap();
+    for classify in [
+        HttpClassifier::new().for_proxies().provider(Anthropic),
+        HttpClassifier::new().provider(Anthropic).for_proxies(),
+    ] {
+        assert!(classify.copy(&post).is_none());
+        let memo = classify.memo(&post);
+        assert!(!Replay::<Request<()>>::idempotent(&classify, &memo));
+    }
+}
+
 async fn judged(provider: Provider, answer: Response<Boxed>) -> Option<Verdict> {
     let answer = Arc::new(Mutex::new(Some(answer)));
     let client = ServiceBuilder::new()

@@ -28,6 +28,7 @@ use tower::{BoxError, ServiceBuilder, ServiceExt, service_fn};
 
 fn policy(config: BreakerConfig) -> Policy<HttpClassifier> {
     Policy::builder("feed")
+        .max_attempts(1)
         .breaker(plain(config.open_time(secs(10.0))))
         .classify(HttpClassifier::new())
         .build()
@@ -117,14 +118,55 @@ async fn a_body_that_ends_is_a_success_and_one_that_breaks_a_failure() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_body_that_nobody_reads_to_its_end_says_nothing() {
+async fn a_body_that_its_reader_drops_was_a_success_as_far_as_it_went() {
     let policy = counting();
+    drop(stream(&policy, WatchBodyLayer::new()).await);
+    assert_eq!(heard(&policy), (1, 0));
     let (mut source, mut body) = stream(&policy, WatchBodyLayer::new()).await;
     source.send(data("ab")).await.unwrap();
     next(&mut body).await.unwrap().unwrap();
     drop(body);
+    assert_eq!(heard(&policy), (2, 0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_body_that_is_dropped_while_its_reader_waits_says_nothing() {
+    let policy = counting();
+    for parts in [0, 1] {
+        let (mut source, mut body) = stream(&policy, WatchBodyLayer::new()).await;
+        for _ in 0..parts {
+            source.send(data("ab")).await.unwrap();
+            next(&mut body).await.unwrap().unwrap();
+        }
+        let read = tokio::time::timeout(secs(1.0), next(&mut body)).await;
+        assert!(read.is_err());
+        drop(body);
+        assert_eq!(heard(&policy), (0, 0), "after {parts} parts");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn those_who_leave_bodies_unread_are_heard_as_often_when_all_is_well() {
+    let policy = policy(BreakerConfig::failure_rate(0.5).min_calls(4));
+    // One in five fails, and of no answer is more than the head read.
+    for call in 0..20 {
+        let (_source, body) = Channel::<Bytes, io::Error>::new(1);
+        let status = if call % 5 == 0 { 500 } else { 200 };
+        let answer = Response::builder().status(status).body(body).unwrap();
+        drop(answered(&policy, WatchBodyLayer::new(), answer).await);
+    }
+    assert_eq!(heard(&policy), (20, 4));
+    assert_eq!(policy.breaker().unwrap().state(), BreakerState::Closed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_breaker_recovers_by_answers_whose_bodies_nobody_reads() {
+    let policy = policy(BreakerConfig::consecutive(1));
+    policy.breaker().unwrap().admit().unwrap().failure();
+    sleep(secs(10.0)).await;
+    assert_eq!(policy.breaker().unwrap().state(), BreakerState::HalfOpen);
     drop(stream(&policy, WatchBodyLayer::new()).await);
-    assert_eq!(heard(&policy), (0, 0));
+    assert_eq!(policy.breaker().unwrap().state(), BreakerState::Closed);
 }
 
 #[tokio::test(start_paused = true)]

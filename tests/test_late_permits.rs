@@ -231,6 +231,54 @@ async fn the_nearest_of_nested_stacks_lends_its_permit() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_call_made_after_a_claim_does_not_take_it() {
+    let without = || bare().build().unwrap();
+    for (inner, fails) in [
+        (counting(), false),
+        (counting(), true),
+        (without(), false),
+        (without(), true),
+    ] {
+        let outer = counting();
+        // As a client does that has its answer and then writes to its log, by
+        // another stack.
+        let call = outer.call(|| async {
+            let claim = LatePermit::claim();
+            let log = inner.call(|| async move {
+                if fails {
+                    return Err(std::io::Error::other("no space left"));
+                }
+                Ok(())
+            });
+            let _ = log.await;
+            Ok::<_, std::io::Error>(claim)
+        });
+        let claim = call.await.unwrap().unwrap();
+        assert_eq!(heard(&outer), (0, 0));
+        if inner.breaker().is_some() {
+            assert_eq!(heard(&inner), (1, u64::from(fails)));
+        }
+        claim.take().unwrap().failure();
+        assert_eq!(heard(&outer), (1, 1));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_that_outlives_a_panic_gets_no_permit_of_another_call() {
+    let (broken, other) = (counting(), counting());
+    let kept = Mutex::new(None);
+    let mut panics = task::spawn(broken.call(|| {
+        *kept.lock().unwrap() = LatePermit::claim();
+        poll_fn(|_| -> Poll<Result<(), std::io::Error>> { panic!("in the middle of a poll") })
+    }));
+    catch_unwind(AssertUnwindSafe(|| drop(panics.poll()))).unwrap_err();
+    let mut call = task::spawn(other.call(|| async { Ok::<_, std::io::Error>(()) }));
+    assert_ready!(call.poll()).unwrap();
+    assert_eq!(heard(&other), (1, 0));
+    assert!(kept.lock().unwrap().take().unwrap().take().is_none());
+}
+
+#[tokio::test(start_paused = true)]
 async fn each_attempt_has_a_permit_of_its_own() {
     let policy = Policy::builder("feed")
         .breaker(plain(BreakerConfig::failure_rate(0.9).min_calls(100)))

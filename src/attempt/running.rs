@@ -87,6 +87,10 @@ where
         lesser(own, limits.deadline)
     }
 
+    pub(super) const fn started(&self) -> Option<Instant> {
+        self.started
+    }
+
     /// How long the attempt has run.
     pub(super) fn ran(&self, now: Instant) -> Duration {
         self.started.map_or(Duration::ZERO, |started| {

@@ -10,7 +10,7 @@ use tower::{BoxError, Service};
 
 use super::running::{AttemptRunning, Step};
 use crate::classify::traits::Classify;
-use crate::classify::verdict::{Again, Verdict};
+use crate::classify::verdict::{Again, Health, Verdict};
 use crate::error::{Stopped, given_up_below};
 use crate::limit::lesser;
 use crate::refusal::Refusal;
@@ -54,17 +54,36 @@ impl<C> AttemptStage<C> {
         }
     }
 
+    /// A server that was told of the caller's deadline and keeps to it ends an
+    /// attempt as the deadline itself would have: whoever had no time to give
+    /// does not make it a failing one. A further attempt would have less still.
+    fn within_grant(&self, verdict: Verdict, started: Option<Instant>, limits: Limits) -> Verdict {
+        let (Some(until), Some(started)) = (Ambient::current().granted_until, started) else {
+            return verdict;
+        };
+        let now = Instant::now();
+        let ran = now.saturating_duration_since(started);
+        if now < until || self.had_its_share(ran, limits) {
+            return verdict;
+        }
+        verdict.never_again().no_evidence()
+    }
+
     /// A dependency that was given at least half of a fair share of time and
     /// did not answer is failing. With less, the caller was simply late; and
     /// where neither limit says what is fair, nobody can tell.
     fn cut_by_deadline(&self, ran: Duration, limits: Limits) -> Verdict {
-        let share = lesser(self.timeout, limits.total);
         let verdict = Verdict::ambiguous().because("deadline");
-        if share.is_some_and(|share| ran >= share / 2) {
+        if self.had_its_share(ran, limits) {
             verdict
         } else {
             verdict.no_evidence()
         }
+    }
+
+    fn had_its_share(&self, ran: Duration, limits: Limits) -> bool {
+        let share = lesser(self.timeout, limits.total);
+        share.is_some_and(|share| ran >= share / 2)
     }
 }
 
@@ -119,7 +138,7 @@ where
     ) -> Poll<Outcome<S::Response>> {
         match running.as_mut().poll_service(cx) {
             Poll::Ready(Step::Done(result)) => {
-                let outcome = self.judge(&running, result);
+                let outcome = self.judge(&running, result, limits);
                 if !outcome.verdict.is_success() {
                     // What follows is timed from here: how long a breaker
                     // opens, how long the loop waits. A success is merely
@@ -183,6 +202,7 @@ impl<C> AttemptStage<C> {
         &self,
         running: &AttemptRunning<Req, S, C::Memo>,
         result: Result<S::Response, BoxError>,
+        limits: Limits,
     ) -> Outcome<S::Response>
     where
         S: Service<Req> + Renew,
@@ -197,6 +217,10 @@ impl<C> AttemptStage<C> {
             .classify(memo, result.as_ref().map_err(|e| &**e));
         if verdict.again() == Again::AfterDelay && given_up(result.as_ref().err()) {
             verdict = Verdict::refused_below();
+        }
+        if verdict.health() == Health::Failing {
+            let started = running.started();
+            verdict = self.within_grant(verdict, started, limits);
         }
         Outcome {
             result: result.map_err(Failure::Service),

@@ -93,10 +93,21 @@ pub(super) struct Claim {
     slot: Arc<Slot>,
 }
 
-/// Takes the claim that was left in the poll that has just ended.
+/// Takes the claim that was left in the poll that has just ended, or, before a
+/// poll, by whoever polls in its turn.
 #[inline]
 pub(super) fn left() -> Option<Claim> {
     if IS_LEFT.get() { left_behind() } else { None }
+}
+
+/// Leaves the claim again that was there before a poll: it is for an attempt
+/// further out, whose service claimed and then made a call of its own.
+#[inline]
+pub(super) fn leave_again(claim: Option<Claim>) {
+    if let Some(Claim { slot }) = claim {
+        LEFT.set(Some(slot));
+        IS_LEFT.set(true);
+    }
 }
 
 #[cold]

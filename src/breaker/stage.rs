@@ -217,12 +217,14 @@ where
         cx: &mut Context<'_>,
     ) -> Poll<Outcome<T::Response>> {
         let this = running.project();
+        let of_outer = late::left();
         let polled = self
             .attempt
             .poll_attempt(this.attempt, timer, tick, limits, cx);
         if let Some(claim) = late::left() {
             *this.claim = Some(claim);
         }
+        late::leave_again(of_outer);
         if let Poll::Ready(outcome) = &polled {
             if let Some((breaker, ticket)) = self.held(this.picked.as_ref(), this.ticket) {
                 match this.claim.take() {

@@ -28,6 +28,17 @@ pub trait FallbackEntry<Req, Res> {
         None
     }
 
+    /// Whether the entry of this index may be sent the request where those
+    /// before it may have done the work already.
+    ///
+    /// # Default
+    ///
+    /// `true`: what sends no request does nothing twice.
+    fn repeats(&self, index: usize, kept: &Req) -> bool {
+        let _ = (index, kept);
+        true
+    }
+
     /// Asks the entry of this index, or says why it is skipped.
     ///
     /// # Errors
@@ -168,6 +179,14 @@ where
     fn keep(&self, request: &Req) -> Option<Req> {
         let kept = self.first.keep(request);
         kept.or_else(|| self.second.keep(request))
+    }
+
+    fn repeats(&self, index: usize, kept: &Req) -> bool {
+        if index < A::LEN {
+            self.first.repeats(index, kept)
+        } else {
+            self.second.repeats(index - A::LEN, kept)
+        }
     }
 
     fn ask(

@@ -11,6 +11,7 @@ use tower::BoxError;
 
 use super::entry::FallbackEntry;
 use super::settings::{FallsThrough, Settings};
+use crate::classify::verdict::{Verdict, Work};
 use crate::error::{Error, ErrorKind};
 use crate::scope::ambient::{Ambient, Collecting, Entered, leave_report};
 use crate::scope::report::{CallReport, ServedBy};
@@ -79,6 +80,8 @@ struct Failed<Res> {
     answer: Option<Res>,
     /// What the last entry failed with.
     fallback_error: Option<BoxError>,
+    /// Whether somebody may have done the work all the same.
+    maybe_done: bool,
     /// When the entries' turn began.
     at: Instant,
 }
@@ -116,6 +119,7 @@ impl<Res> Failed<Res> {
             },
         };
         Primary::Failed(Self {
+            maybe_done: maybe_done(&error),
             error,
             answer,
             fallback_error: None,
@@ -190,7 +194,9 @@ where
                 };
                 ready!(this.timer.poll_until(at, cx));
                 let elapsed = at.saturating_duration_since(since);
-                Err(Error::new(ErrorKind::DeadlineExceeded, "primary").after(0, elapsed))
+                let error = Error::new(ErrorKind::DeadlineExceeded, "primary");
+                let cut = Verdict::ambiguous().because("deadline").no_evidence();
+                Err(error.after(0, elapsed).judged(Some(cut)))
             }
             (Poll::Pending, None) => return Poll::Pending,
         };
@@ -198,6 +204,8 @@ where
             Primary::Failed(failed) if this.shared.rule.falls_through(&failed.error) => failed,
             result => {
                 this.phase.set(Phase::Done);
+                // Nobody will ask for it: see below.
+                *this.kept = None;
                 Ambient::mark_given_up(this.watch.frame.given_up);
                 if let Some(report) = *this.report {
                     pass_on(report, this.observers);
@@ -229,8 +237,12 @@ where
         let asked = {
             let mut frame = entry_frame(this.watch);
             let _entered = Entered::new(&mut frame);
-            let entries = &this.shared.entries;
-            entries.ask(index, this.kept.as_ref(), &failed.error)
+            let (entries, kept) = (&this.shared.entries, this.kept.as_ref());
+            if failed.maybe_done && kept.is_some_and(|kept| !entries.repeats(index, kept)) {
+                Err("the work may be done, and the request is not idempotent".into())
+            } else {
+                entries.ask(index, kept, &failed.error)
+            }
         };
         if index + 1 >= F::LEN {
             // Nobody will ask for it any more, and while it lives a streamed
@@ -295,6 +307,8 @@ where
                 };
                 emit(this.observers, &failed);
                 if let Some(failed) = this.failed {
+                    let of_stack = error.downcast_ref();
+                    failed.maybe_done |= of_stack.is_none_or(maybe_done);
                     failed.fallback_error = Some(error);
                 }
                 this.phase.set(Phase::Next { index: index + 1 });
@@ -337,6 +351,14 @@ where
             }
         }
     }
+}
+
+/// Whether a call that ended so may have done its work. Without a verdict
+/// nothing was sent.
+fn maybe_done(error: &Error) -> bool {
+    error
+        .verdict()
+        .is_some_and(|verdict| verdict.work() != Work::NotDone)
 }
 
 /// Entries see the overall deadline. What a stack among them reports or gives

@@ -17,6 +17,11 @@
 //! Such an answer is held while the entries are asked, because it stands if
 //! they fail; a secondary must not wait for what it holds.
 //!
+//! A request that is not idempotent, by the [`replay`](Secondary::replay) of the
+//! entry or the scope, goes to a service entry only if its work was certainly
+//! not begun by the primary or an entry before: refused, never connected,
+//! turned away.
+//!
 //! If all entries fail, the primary's result stands, with the last entry's
 //! error as [`Error::fallback_error`](crate::Error::fallback_error).
 //!

@@ -15,13 +15,17 @@ use crate::classify::default::DefaultClassify;
 use crate::classify::traits::Replay;
 use crate::deadline::Deadline;
 use crate::error::Error;
+use crate::scope::ambient::Ambient;
 
 /// Sends the request to another service, which is cloned for each call that
 /// falls through. The request is copied before the primary gets it; one that
 /// cannot be copied, or whose copy the primary has spoilt, skips this entry.
 ///
 /// Skipped as well when the deadline has passed: nothing is sent for a caller
-/// that has left.
+/// that has left. And when the request is not idempotent, as its
+/// [`replay`](Secondary::replay) or the scope has it, and the primary or an
+/// entry before may have done the work: a payment that timed out here is not
+/// made a second time there.
 ///
 /// For the whole stack to be `Send` the service must be `Sync` too.
 pub const fn service<S>(service: S) -> Secondary<S> {
@@ -64,7 +68,8 @@ impl<S, M, C> Secondary<S, M, C> {
         self
     }
 
-    /// Sets who copies requests. Default: any `Clone` request is cloned.
+    /// Sets who copies requests, and says which of them may be sent a second
+    /// time. Default: any `Clone` request is cloned, and may.
     pub fn replay<D>(self, replay: D) -> Secondary<S, M, D> {
         Secondary {
             service: self.service,
@@ -118,6 +123,11 @@ where
 
     fn keep(&self, request: &Req) -> Option<Req> {
         self.replay.copy(request)
+    }
+
+    fn repeats(&self, _: usize, kept: &Req) -> bool {
+        let wished = !Ambient::current().not_idempotent;
+        wished && self.replay.idempotent(&self.replay.memo(kept))
     }
 
     fn ask(&self, _: usize, kept: Option<&Req>, _: &Error) -> Result<Self::Future, BoxError> {

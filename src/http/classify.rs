@@ -149,6 +149,10 @@ impl HttpClassifier {
         IdempotentIf::new(self, repeatable)
     }
 
+    pub(super) fn is_for_proxies(&self) -> bool {
+        self.repeat == Repeat::AsProxy
+    }
+
     pub(super) fn remember(&self, method: &Method, headers: &HeaderMap) -> HttpMemo {
         HttpMemo {
             repeatable: self.repeat.allows(method, headers),

@@ -5,7 +5,7 @@ use std::error::Error as StdError;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use crate::classify::verdict::{Again, Health};
+use crate::classify::verdict::{Again, Health, Verdict, Work};
 use crate::error::chain::chain;
 use crate::error::{Error, ErrorKind, Stopped};
 use crate::refusal::{Refusal, RefusalReason};
@@ -89,11 +89,7 @@ impl Told {
             (ErrorKind::DeadlineExceeded, _) => End::OutOfTime,
             (ErrorKind::TimedOut, _) => End::TimedOut,
             (ErrorKind::Failed, _) => match error.verdict() {
-                Some(verdict)
-                    if verdict.again() == Again::Never && verdict.health() != Health::Failing =>
-                {
-                    End::Rejected
-                }
+                Some(verdict) if is_rejection(verdict) => End::Rejected,
                 _ => End::GaveUp,
             },
         };
@@ -152,6 +148,13 @@ impl Told {
         }
         text
     }
+}
+
+/// Whether a dependency that is well has said no. What nobody can tell, such as
+/// that a stack below has given up in words of its own, is no such word.
+fn is_rejection(verdict: &Verdict) -> bool {
+    let works = verdict.health() != Health::Failing && verdict.work() != Work::Unknown;
+    verdict.again() == Again::Never && works
 }
 
 /// Without the note of whoever opened a breaker by hand, which is for us.

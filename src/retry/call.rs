@@ -178,6 +178,7 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
         started.map_err(|refusal| Error::refused(refusal, this.shared.dependency))?;
         this.frame.attempt = number;
         this.frame.given_up = false;
+        this.frame.granted_until = None;
         *this.phase = Phase::Attempting;
         Ok(())
     }
@@ -289,7 +290,8 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
                     .map_or(Ok(()), |r| stage.would_admit(r, now))
             },
             has_room: || frame.cap.is_none_or(has_room),
-            deadline: this.limits.deadline,
+            // What the next hop was not granted is no time for an attempt.
+            deadline: lesser(this.limits.deadline, frame.granted_until),
             now,
         };
         let settings = shared.settings.get();

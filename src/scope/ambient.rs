@@ -31,6 +31,8 @@ pub(crate) struct Ambient {
     pub(crate) lends_permits: bool,
     /// Somebody around waits for a [`CallReport`].
     pub(crate) report_wanted: bool,
+    /// By when the next hop was told to answer in this attempt. Set from inside.
+    pub(crate) granted_until: Option<Instant>,
     /// A stack below refused or gave up, and its answer may not carry a seal.
     /// Travels outwards, unlike the rest.
     pub(crate) given_up: bool,
@@ -45,6 +47,7 @@ impl Ambient {
         not_idempotent: false,
         lends_permits: false,
         report_wanted: false,
+        granted_until: None,
         given_up: false,
     };
 
@@ -69,6 +72,15 @@ impl Ambient {
             },
             ..self
         }
+    }
+
+    /// Notes for the attempt around by when its server was told to answer.
+    #[cfg(feature = "http")]
+    pub(crate) fn grant_until(at: Instant) {
+        CURRENT.set(Self {
+            granted_until: Some(at),
+            ..CURRENT.get()
+        });
     }
 
     /// This scope, with the cap of where it is polled, if there is one.

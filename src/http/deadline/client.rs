@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Request};
 use pin_project_lite::pin_project;
+use tokio::time::Instant;
 use tower::{BoxError, Layer, Service};
 
 use super::form::DeadlineHeader;
-use crate::deadline::Deadline;
+use crate::deadline::{Deadline, instant_after};
 use crate::error::{Error, ErrorKind};
-use crate::limit::lesser;
 use crate::scope::Scope;
+use crate::scope::ambient::Ambient;
 
 /// Writes what is left of the deadline in scope into each request.
 ///
@@ -26,6 +27,12 @@ use crate::scope::Scope;
 /// Without a deadline in scope nothing is written. A request that has such a
 /// header already keeps it where that grants less; what it grants beyond the
 /// deadline, and what cannot be read, is replaced.
+///
+/// A server that keeps to what it was told answers that it is out of time when
+/// the deadline would have cut it off, and is judged as if that had: an attempt
+/// that fails once what was granted is over says something about the dependency
+/// only if it ran for half of the attempt timeout or total, and is not tried
+/// again. Callers with little time do not open the breaker for all others.
 ///
 /// The scope is read in `call`, in the task of the caller. A `Buffer` between
 /// the stack and this layer calls it from a task of its own, where nothing is
@@ -156,9 +163,13 @@ where
         let left = scope.deadline().map(Deadline::remaining);
         let attempt = scope.attempt();
         let sent = self.settings.write(request.headers_mut(), left, attempt);
-        OutboundDeadlineFuture {
-            sending: sent.is_ok().then(|| self.inner.call(request)),
-        }
+        let sending = sent.ok().map(|granted| {
+            if let (Some(granted), 1..) = (granted, attempt) {
+                Ambient::grant_until(instant_after(Instant::now(), granted));
+            }
+            self.inner.call(request)
+        });
+        OutboundDeadlineFuture { sending }
     }
 }
 
@@ -167,22 +178,29 @@ where
 struct NothingLeft;
 
 impl Settings {
+    /// Says how much the deadline granted, as it is written; nothing where the
+    /// request's own header granted less.
     fn write(
         &self,
         headers: &mut HeaderMap,
         left: Option<Duration>,
         attempt: u32,
-    ) -> Result<(), NothingLeft> {
+    ) -> Result<Option<Duration>, NothingLeft> {
+        let mut granted = None;
         if let Some(left) = left {
             let left = left.saturating_sub(self.reserve);
-            let granted = lesser(self.header.read(headers), Some(left));
-            let value = granted.and_then(|granted| self.header.encode(granted));
-            headers.insert(self.header.name(), value.ok_or(NothingLeft)?);
+            let own = self.header.read(headers).filter(|own| *own < left);
+            let value = self.header.encode(own.unwrap_or(left));
+            let value = value.ok_or(NothingLeft)?;
+            if own.is_none() {
+                granted = self.header.parse(&value);
+            }
+            headers.insert(self.header.name(), value);
         }
         if let (Some(name), 1..) = (&self.number, attempt) {
             headers.insert(name, HeaderValue::from(attempt));
         }
-        Ok(())
+        Ok(granted)
     }
 }
 

@@ -40,10 +40,7 @@ impl<F> InboundDeadlineFuture<F> {
         Self {
             handler,
             timer: Timer::unarmed(),
-            frame: Ambient {
-                given_up: false,
-                ..frame
-            },
+            frame,
             protocol,
         }
     }

@@ -13,7 +13,7 @@ use super::form::DeadlineHeader;
 use super::future::InboundDeadlineFuture;
 use crate::deadline::instant_after;
 use crate::limit::lesser;
-use crate::scope::ambient::Ambient;
+use crate::scope::ambient::{Ambient, Entered};
 
 /// Bounds a handler by its caller's deadline and by a cap of its own, and tells
 /// the caller when to stop asking.
@@ -172,21 +172,26 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let protocol = Protocol::of(request.headers());
-        let scope = Ambient::current();
         let granted = self.settings.granted(request.headers());
-        if granted.is_none() && scope.deadline.is_none() {
-            return InboundDeadlineFuture::begun(self.inner.call(request), scope, protocol);
-        }
-        let now = Instant::now();
-        let deadline = granted.map(|granted| instant_after(now, granted));
-        let frame = Ambient {
-            deadline: lesser(deadline, scope.deadline),
-            ..scope
+        // What a stack before the handler gave up is not the handler's.
+        let mut frame = Ambient {
+            given_up: false,
+            ..Ambient::current()
         };
-        if frame.deadline.is_some_and(|deadline| deadline <= now) {
-            return InboundDeadlineFuture::late(frame, protocol);
+        if granted.is_some() || frame.deadline.is_some() {
+            let now = Instant::now();
+            let deadline = granted.map(|granted| instant_after(now, granted));
+            frame.deadline = lesser(deadline, frame.deadline);
+            if frame.deadline.is_some_and(|deadline| deadline <= now) {
+                return InboundDeadlineFuture::late(frame, protocol);
+            }
         }
-        InboundDeadlineFuture::begun(self.inner.call(request), frame, protocol)
+        // In scope already here: a handler may well look before its future is
+        // polled, as everything does that writes headers.
+        let entered = Entered::new(&mut frame);
+        let handler = self.inner.call(request);
+        drop(entered);
+        InboundDeadlineFuture::begun(handler, frame, protocol)
     }
 }
 

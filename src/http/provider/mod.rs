@@ -150,7 +150,8 @@ impl HttpClassifier {
     /// So it is repeated where it is unknown what became of it, and the retry
     /// budget holds what that may cost: a 5xx one token, an attempt without an
     /// answer, which may have been worked on in vain, two. To switch it off,
-    /// call [`repeats_idempotent`](Self::repeats_idempotent) after this.
+    /// call [`repeats_idempotent`](Self::repeats_idempotent) after this. What
+    /// [`for_proxies`](Self::for_proxies) promises stays promised.
     ///
     /// # Examples
     ///
@@ -164,6 +165,12 @@ impl HttpClassifier {
     /// ```
     #[must_use]
     pub fn provider(self, provider: Provider) -> Self {
-        self.rule(move |head| provider.judge(head)).repeats_all()
+        let is_proxy = self.is_for_proxies();
+        let judging = self.rule(move |head| provider.judge(head));
+        if is_proxy {
+            judging
+        } else {
+            judging.repeats_all()
+        }
     }
 }

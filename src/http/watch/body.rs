@@ -38,7 +38,21 @@ pin_project! {
         // Since when the reader waits for the next part.
         waits_since: Option<Instant>,
         has_begun: bool,
+        // Whether the reader waits for a part that has not come.
+        is_awaited: bool,
         is_over: bool,
+    }
+
+    impl<B> PinnedDrop for WatchedBody<B> {
+        fn drop(this: Pin<&mut Self>) {
+            let this = this.project();
+            // Nothing was wrong with what the reader has asked for. To leave
+            // it at "says nothing" would count the failures of those who leave
+            // bodies unread and none of their successes.
+            if !*this.is_awaited {
+                tell(this.late, Some(Verdict::success()));
+            }
+        }
     }
 }
 
@@ -84,6 +98,7 @@ impl<B: Body> WatchedBody<B> {
             late,
             waits_since: None,
             has_begun: false,
+            is_awaited: false,
             is_over: false,
         }
     }
@@ -92,6 +107,7 @@ impl<B: Body> WatchedBody<B> {
     fn heard(self: Pin<&mut Self>, frame: &Frame<B::Data>) {
         let this = self.project();
         *this.waits_since = None;
+        *this.is_awaited = false;
         if let Some(trailers) = frame.trailers_ref() {
             return tell(this.late, Some(this.settings.verdict(Some(trailers))));
         }
@@ -146,6 +162,8 @@ where
         if self.is_over {
             return Poll::Ready(None);
         }
+        // Before the poll: one that panics has brought no part.
+        *self.as_mut().project().is_awaited = true;
         match self.as_mut().project().body.poll_frame(cx) {
             Poll::Ready(Some(Ok(frame))) => {
                 self.heard(&frame);

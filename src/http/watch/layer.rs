@@ -23,8 +23,9 @@ use crate::deadline::Deadline;
 /// may have read already. Without this layer a dependency that answers 200 and
 /// then breaks off every stream is healthy. With it the attempt's permit stays
 /// with the body: an error in it, a status in the trailers, a wait that is too
-/// long are failures of the attempt; its end is a success. A body that is
-/// dropped unread says nothing.
+/// long are failures of the attempt; its end is a success. A body that its
+/// reader drops, unread or in between two parts, was a success as far as it
+/// went; dropped while the reader waits for a part it says nothing.
 ///
 /// Until then the attempt counts as in flight for the breaker's concurrency
 /// limit, and a half-open breaker waits for it (at most for the probe's
