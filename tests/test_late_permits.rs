@@ -58,6 +58,24 @@ async fn the_breaker_hears_the_end_and_not_the_head() {
     assert!(good.take().is_none(), "taken once");
 }
 
+#[cfg(feature = "keyed")]
+#[tokio::test(start_paused = true)]
+async fn a_breaker_of_a_key_hears_the_end_as_well() {
+    use steadfast::{Breakers, ServiceBuilderExt};
+    use tower::{ServiceBuilder, ServiceExt, service_fn};
+
+    let hosts = Breakers::<u64>::new("hosts", BreakerConfig::consecutive(1)).unwrap();
+    let policy = bare().breakers(hosts.clone(), |host: &u64| host);
+    let client = ServiceBuilder::new()
+        .resilience(policy.build().unwrap())
+        .service(service_fn(|_: u64| async {
+            Ok::<_, std::io::Error>(LatePermit::claim())
+        }));
+    let stream = client.oneshot(7).await.unwrap().unwrap();
+    stream.take().unwrap().failure();
+    assert_eq!(hosts.get(&7).state(), BreakerState::Open);
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_is_dropped_counts_for_nothing() {
     let policy = counting();

@@ -242,7 +242,7 @@ mod tests {
         let news = News::new();
         let mut watch = news.watch(|| u32::MAX - 1);
         let mut wakes = |generation| {
-            let told = news.note(Transition::Closed, BreakerState::HalfOpen, generation);
+            let told = news.note(Transition::Closed, BreakerState::Recovering, generation);
             news.tell("inventory", &told);
             let woken = watch.has_changed().unwrap();
             (woken, *watch.borrow_and_update())
