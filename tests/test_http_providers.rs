@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use http_body_util::channel::Channel;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
@@ -769,4 +769,21 @@ async fn an_error_that_never_ends_is_judged_by_its_beginning() {
         assert_eq!(verdict.reason(), reason, "{first}");
         t.assert_now(0.25);
     }
+}
+
+#[test]
+fn an_empty_header_leaves_the_word_to_the_body() {
+    let headers = HeaderMap::from_iter([(
+        HeaderName::from_static("x-amzn-errortype"),
+        HeaderValue::from_static(" "),
+    )]);
+    let read = |body: &[u8]| {
+        let error = Provider::Bedrock.read(StatusCode::TOO_MANY_REQUESTS, &headers, body)?;
+        Some(error.kind())
+    };
+    let body = br#"{"__type":"ServiceQuotaExceededException"}"#;
+    assert_eq!(read(body), Some(ProviderErrorKind::Quota));
+    // Cut short, a rate limit might have been more.
+    let body = br#"{"__type":"ThrottlingException","mess"#;
+    assert_eq!(read(body), None);
 }

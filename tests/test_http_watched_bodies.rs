@@ -409,3 +409,64 @@ async fn a_body_is_not_polled_after_its_end() {
     }
     assert_eq!(heard(&policy), (1, 0));
 }
+
+#[tokio::test(start_paused = true)]
+async fn parts_of_nothing_end_no_wait() {
+    let policy = counting();
+    let layer = WatchBodyLayer::new().idle(secs(3.0));
+    let (mut source, body) = stream(&policy, layer).await;
+    let clock = Clock::start();
+    let trickle = async {
+        while source.send(data("")).await.is_ok() {
+            sleep(secs(1.0)).await;
+        }
+    };
+    let read = async {
+        let mut body = body;
+        loop {
+            if let Err(error) = next(&mut body).await.unwrap() {
+                break error;
+            }
+        }
+    };
+    let (_, error) = tokio::join!(trickle, read);
+    assert!(error.is::<BodyCut>(), "{error}");
+    assert!(clock.now() < 5.0);
+    assert_eq!(heard(&policy), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_deadline_cuts_a_body_whose_parts_are_always_there() {
+    let policy = counting();
+    let parts = Strict(std::iter::repeat_n("a", 100).collect(), false);
+    let layer = WatchBodyLayer::new().cut_at_deadline();
+    let deadline = Deadline::after(secs(3.0));
+    let answer = deadline.scope(answered(&policy, layer, Response::new(parts)));
+    let mut body = answer.await.into_body();
+    let mut read = 0;
+    let error = loop {
+        match next(&mut body).await.unwrap() {
+            Ok(_) => read += 1,
+            Err(error) => break error,
+        }
+        sleep(secs(1.0)).await;
+    };
+    assert_eq!(error.downcast_ref(), Some(&BodyCut::Deadline));
+    assert_eq!(read, 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_in_the_head_is_all_that_there_is_to_hear() {
+    let policy = counting();
+    let layer = WatchBodyLayer::new().judge_trailers(judge);
+    // Only its end tells that the body is empty.
+    let (_, body) = Channel::<Bytes, io::Error>::new(1);
+    let answer = Response::builder()
+        .header("grpc-status", "0")
+        .body(body)
+        .unwrap();
+    let answer = answered(&policy, layer, answer).await;
+    assert_eq!(heard(&policy), (1, 0));
+    assert!(next(&mut answer.into_body()).await.is_none());
+    assert_eq!(heard(&policy), (1, 0));
+}

@@ -12,9 +12,7 @@ use super::found::Found;
 use super::kind::ProviderErrorKind as Kind;
 
 pub(super) fn read(headers: &HeaderMap, found: &Found) -> Option<Kind> {
-    let header = headers.get("x-amzn-errortype");
-    let header = header.and_then(|value| value.to_str().ok());
-    let code = header
+    let code = by_header(headers)
         .or(found.outer_code.as_deref())
         .or(found.shape.as_deref())?;
     Some(match bare(code) {
@@ -48,6 +46,12 @@ pub(super) fn read(headers: &HeaderMap, found: &Found) -> Option<Kind> {
         | "UnrecognizedClientException" => Kind::Auth,
         _ => return None,
     })
+}
+
+/// The code where it stands in a header; an empty one says nothing.
+pub(super) fn by_header(headers: &HeaderMap) -> Option<&str> {
+    let header = headers.get("x-amzn-errortype")?;
+    header.to_str().ok().filter(|code| !bare(code).is_empty())
 }
 
 /// The name alone.

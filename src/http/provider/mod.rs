@@ -78,7 +78,7 @@ impl Provider {
             Self::Bedrock => bedrock::read(headers, &found),
             Self::Vertex => vertex::read(&found),
         };
-        let told_by_header = self == Self::Bedrock && headers.contains_key("x-amzn-errortype");
+        let told_by_header = self == Self::Bedrock && bedrock::by_header(headers).is_some();
         let certain = found.whole || told_by_header;
         let kind = kind.filter(|kind| certain || !kind.can_be_refined())?;
         Some(ProviderError {

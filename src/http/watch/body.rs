@@ -106,8 +106,11 @@ impl<B: Body> WatchedBody<B> {
     /// Hears of a part: the wait is over, and perhaps all that is to be heard.
     fn heard(self: Pin<&mut Self>, frame: &Frame<B::Data>) {
         let this = self.project();
-        *this.waits_since = None;
         *this.is_awaited = false;
+        // A part of nothing ends no wait: a peer could go on with them for ever.
+        if frame.data_ref().is_none_or(Buf::has_remaining) {
+            *this.waits_since = None;
+        }
         if let Some(trailers) = frame.trailers_ref() {
             return tell(this.late, Some(this.settings.verdict(Some(trailers))));
         }
@@ -161,6 +164,13 @@ where
     ) -> Poll<Option<Result<Frame<B::Data>, BoxError>>> {
         if self.is_over {
             return Poll::Ready(None);
+        }
+        // A body whose parts are always there never comes to the timer.
+        if self.deadline.is_some_and(|at| at <= Instant::now()) {
+            let this = self.project();
+            *this.is_over = true;
+            tell(this.late, BodyCut::Deadline.verdict());
+            return Poll::Ready(Some(Err(BodyCut::Deadline.into())));
         }
         // Before the poll: one that panics has brought no part.
         *self.as_mut().project().is_awaited = true;

@@ -207,9 +207,12 @@ where
         let this = self.project();
         let answer = ready!(this.inner.poll(cx))?;
         let settings = *this.settings;
+        let is_told =
+            settings.judge_trailers.is_some() && answer.headers().contains_key("grpc-status");
         Poll::Ready(Ok(answer.map(|body| {
-            // An empty body has ended with its head.
-            let late = if body.is_end_stream() {
+            // An empty body has ended with its head, and so has a gRPC answer
+            // whose head holds the status.
+            let late = if body.is_end_stream() || is_told {
                 None
             } else {
                 LatePermit::claim()
