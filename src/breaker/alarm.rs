@@ -57,11 +57,16 @@ impl Alarm {
 
     /// Wakes this one from now on.
     pub(crate) fn renew(&self, waker: &Waker) {
-        let mut all = self.breaker.core().alarms().lock();
-        let mut wakers = all.wakers.iter_mut();
-        if let Some((_, kept)) = wakers.find(|(number, _)| *number == self.number) {
-            kept.clone_from(waker);
-        }
+        let waker = waker.clone();
+        let old = {
+            let mut all = self.breaker.core().alarms().lock();
+            let mut wakers = all.wakers.iter_mut();
+            let kept = wakers.find(|(number, _)| *number == self.number);
+            kept.map(|(_, kept)| std::mem::replace(kept, waker))
+        };
+        // Outside of the lock: the last waker of a task may drop the task, and
+        // another alarm with it.
+        drop(old);
     }
 }
 
@@ -74,5 +79,37 @@ impl Drop for Alarm {
             at.map(|at| all.wakers.swap_remove(at))
         };
         drop(gone);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio_test::task;
+
+    use super::*;
+    use crate::BreakerConfig;
+
+    #[test]
+    fn an_alarm_wakes_whom_it_was_last_set_for_until_it_is_dropped() {
+        let breaker = Breaker::new("alarmed", BreakerConfig::default()).unwrap();
+        let alarms = breaker.core().alarms();
+        let mut tasks = [(); 3].map(|()| task::spawn(()));
+        let waker =
+            |n: usize, tasks: &mut [task::Spawn<()>; 3]| tasks[n].enter(|cx, _| cx.waker().clone());
+        let first = Alarm::new(breaker.clone(), &waker(0, &mut tasks));
+        let other = Alarm::new(breaker.clone(), &waker(1, &mut tasks));
+        first.renew(&waker(2, &mut tasks));
+        alarms.wake();
+        assert_eq!([0, 1, 2].map(|n| tasks[n].is_woken()), [false, true, true]);
+
+        drop(first);
+        assert_eq!(alarms.lock().wakers.len(), 1);
+        for n in 0..3 {
+            waker(n, &mut tasks);
+        }
+        alarms.wake();
+        assert_eq!([0, 1, 2].map(|n| tasks[n].is_woken()), [false, true, false]);
+        drop(other);
+        assert!(alarms.lock().wakers.is_empty());
     }
 }
