@@ -52,6 +52,7 @@ async fn the_breaker_hears_the_end_and_not_the_head() {
     let good = open_stream(&policy).await;
     let bad = open_stream(&policy).await;
     assert_eq!(heard(&policy), (0, 0));
+    assert_eq!(format!("{good:?}"), "LatePermit { .. }");
     good.take().unwrap().success();
     bad.take().unwrap().failure();
     assert_eq!(heard(&policy), (2, 1));
