@@ -291,8 +291,8 @@ fn vertex_tells_by_status_and_details_also_within_an_array() {
     }
     let blocked = r#"{"promptFeedback":{"blockReason":"OTHER"}}"#;
     assert_eq!(read(Vertex, 400, blocked), Some(ContentFilter));
-    let claude = r#"{"type":"error","error":{"type":"overloaded_error"}}"#;
-    assert_eq!(read(Vertex, 529, claude), Some(Overloaded));
+    let anthropic = r#"{"type":"error","error":{"type":"overloaded_error"}}"#;
+    assert_eq!(read(Vertex, 529, anthropic), Some(Overloaded));
 }
 
 #[test]

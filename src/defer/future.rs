@@ -185,11 +185,7 @@ impl<Req, S: Deferrable<Req>> DeferFuture<Req, S> {
         }
         let error = match (result, report) {
             (Err(error), _) => error,
-            (Ok(_), Some(report)) => Error::new(ErrorKind::Failed, report.dependency)
-                .after(report.attempts, report.elapsed)
-                .stopped_by(report.stopped)
-                .judged(report.verdict)
-                .owning_retries(true),
+            (Ok(_), Some(report)) => report.as_error().owning_retries(true),
             (Ok(_), None) => unreachable!("an answer is parked for its report only"),
         };
         let this = self.project();

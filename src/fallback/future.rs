@@ -109,11 +109,7 @@ impl<Res> Failed<Res> {
             Err(error) => (error, None),
             Ok(answer) => match report {
                 Some(report) if report.answered && report.stopped.is_some() => {
-                    let error = Error::new(ErrorKind::Failed, report.dependency)
-                        .after(report.attempts, report.elapsed)
-                        .stopped_by(report.stopped)
-                        .judged(report.verdict);
-                    (error, Some(answer))
+                    (report.as_error(), Some(answer))
                 }
                 _ => return Primary::Served(answer),
             },

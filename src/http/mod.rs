@@ -77,6 +77,7 @@ mod span;
 mod status;
 mod stop;
 pub(crate) mod told;
+mod trailers_only;
 mod watch;
 
 pub use answer::{

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use http::header::{CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER};
+use http::header::{HeaderValue, RETRY_AFTER};
 use http::{Request, Response, StatusCode};
 use pin_project_lite::pin_project;
 use tokio::sync::Semaphore;
@@ -19,6 +19,7 @@ use tower::load_shed::LoadShed;
 use tower::{Layer, Service};
 
 use super::carried::{Carried, CarriedFuture};
+use super::trailers_only::{grpc_type, trailers_only};
 use crate::notice::whole_seconds;
 
 /// Lets at most so many requests into the handler, and turns those beyond away
@@ -160,7 +161,7 @@ where
             inner: Carried::new(self.inner.clone()),
         };
         ShedFuture {
-            grpc: grpc_type(&request),
+            grpc: grpc_type(request.headers()),
             answer: self.answer,
             state: State::Entering {
                 service: LoadShed::new(self.places.layer(handler)),
@@ -170,24 +171,15 @@ where
     }
 }
 
-/// The content type of a gRPC request, to be answered in kind.
-fn grpc_type<Q>(request: &Request<Q>) -> Option<HeaderValue> {
-    const GRPC: &[u8] = b"application/grpc";
-    let value = request.headers().get(CONTENT_TYPE)?;
-    let kind = value.as_bytes().get(..GRPC.len())?;
-    kind.eq_ignore_ascii_case(GRPC).then(|| value.clone())
-}
-
 impl Answer {
     fn make<R: Default>(self, grpc: Option<HeaderValue>) -> Response<R> {
-        let mut response = Response::new(R::default());
         let Some(grpc) = grpc else {
+            let mut response = Response::new(R::default());
             *response.status_mut() = self.status;
             let seconds = whole_seconds(self.wait);
             response.headers_mut().insert(RETRY_AFTER, seconds.into());
             return response;
         };
-        // Trailers-only: the head carries the status, and there is no body.
         // UNAVAILABLE and RESOURCE_EXHAUSTED.
         let code = if self.status == StatusCode::TOO_MANY_REQUESTS {
             "8"
@@ -197,16 +189,11 @@ impl Answer {
         // A6 has it as a signed number of 32 bits.
         let millis = self.wait.as_nanos().div_ceil(1_000_000);
         let millis = i32::try_from(millis).unwrap_or(i32::MAX);
-        let headers = response.headers_mut();
-        headers.insert(CONTENT_TYPE, grpc);
-        headers.insert(
-            HeaderName::from_static("grpc-status"),
-            HeaderValue::from_static(code),
-        );
-        headers.insert(
-            HeaderName::from_static("grpc-retry-pushback-ms"),
-            HeaderValue::from(millis),
-        );
+        let mut response = trailers_only(grpc, code);
+        let pushback = HeaderValue::from(millis);
+        response
+            .headers_mut()
+            .insert("grpc-retry-pushback-ms", pushback);
         response
     }
 }

@@ -9,7 +9,7 @@ use pin_project_lite::pin_project;
 
 use super::ambient::{Ambient, Collecting, Entered};
 use crate::classify::verdict::Verdict;
-use crate::error::{Error, Stopped};
+use crate::error::{Error, ErrorKind, Stopped};
 
 /// Who gave the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -77,6 +77,14 @@ impl CallReport {
             served_by: ServedBy::Primary,
             answered: false,
         }
+    }
+
+    /// An answer that was judged a failure, as an error without a source.
+    pub(crate) fn as_error(&self) -> Error {
+        Error::new(ErrorKind::Failed, self.dependency)
+            .after(self.attempts, self.elapsed)
+            .stopped_by(self.stopped)
+            .judged(self.verdict)
     }
 
     /// The dependency's name.

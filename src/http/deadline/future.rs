@@ -4,10 +4,10 @@ use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use http::Response;
+use http::{HeaderValue, Response};
 use pin_project_lite::pin_project;
 
-use super::answer::{Protocol, too_late};
+use super::answer::too_late;
 use crate::http::stop::stop_retries;
 use crate::scope::ambient::{Ambient, Entered};
 use crate::stage::timer::Timer;
@@ -23,25 +23,26 @@ pin_project! {
         #[pin]
         timer: Timer,
         frame: Ambient,
-        protocol: Protocol,
+        // The content type of a gRPC request.
+        grpc: Option<HeaderValue>,
     }
 }
 
 impl<F> InboundDeadlineFuture<F> {
-    pub(super) const fn begun(handler: F, frame: Ambient, protocol: Protocol) -> Self {
-        Self::new(Some(handler), frame, protocol)
+    pub(super) const fn begun(handler: F, frame: Ambient, grpc: Option<HeaderValue>) -> Self {
+        Self::new(Some(handler), frame, grpc)
     }
 
-    pub(super) const fn late(frame: Ambient, protocol: Protocol) -> Self {
-        Self::new(None, frame, protocol)
+    pub(super) const fn late(frame: Ambient, grpc: Option<HeaderValue>) -> Self {
+        Self::new(None, frame, grpc)
     }
 
-    const fn new(handler: Option<F>, frame: Ambient, protocol: Protocol) -> Self {
+    const fn new(handler: Option<F>, frame: Ambient, grpc: Option<HeaderValue>) -> Self {
         Self {
             handler,
             timer: Timer::unarmed(),
             frame,
-            protocol,
+            grpc,
         }
     }
 }
@@ -56,7 +57,7 @@ where
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let mut this = self.project();
         let Some(handler) = this.handler.as_mut().as_pin_mut() else {
-            return Poll::Ready(Ok(too_late(this.protocol)));
+            return Poll::Ready(Ok(too_late(this.grpc.as_ref())));
         };
         let mut frame = this.frame.within(Ambient::current());
         let entered = Entered::new(&mut frame);
@@ -68,7 +69,7 @@ where
             (Poll::Pending, None) => return Poll::Pending,
             (Poll::Pending, Some(deadline)) => {
                 ready!(this.timer.poll_until(deadline, cx));
-                Ok(too_late(this.protocol))
+                Ok(too_late(this.grpc.as_ref()))
             }
         };
         this.handler.set(None);

@@ -8,10 +8,10 @@ use http::{HeaderMap, Request, Response};
 use tokio::time::Instant;
 use tower::{Layer, Service};
 
-use super::answer::Protocol;
 use super::form::DeadlineHeader;
 use super::future::InboundDeadlineFuture;
 use crate::deadline::instant_after;
+use crate::http::trailers_only::grpc_type;
 use crate::limit::lesser;
 use crate::scope::ambient::{Ambient, Entered};
 
@@ -171,7 +171,7 @@ where
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
-        let protocol = Protocol::of(request.headers());
+        let grpc = grpc_type(request.headers());
         let granted = self.settings.granted(request.headers());
         // What a stack before the handler gave up is not the handler's.
         let mut frame = Ambient {
@@ -183,7 +183,7 @@ where
             let deadline = granted.map(|granted| instant_after(now, granted));
             frame.deadline = lesser(deadline, frame.deadline);
             if frame.deadline.is_some_and(|deadline| deadline <= now) {
-                return InboundDeadlineFuture::late(frame, protocol);
+                return InboundDeadlineFuture::late(frame, grpc);
             }
         }
         // In scope already here: a handler may well look before its future is
@@ -191,7 +191,7 @@ where
         let entered = Entered::new(&mut frame);
         let handler = self.inner.call(request);
         drop(entered);
-        InboundDeadlineFuture::begun(handler, frame, protocol)
+        InboundDeadlineFuture::begun(handler, frame, grpc)
     }
 }
 

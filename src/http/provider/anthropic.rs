@@ -1,6 +1,6 @@
 //! Errors in the shape of Anthropic's.
 //!
-//! Source: the pages on errors and on rate limits on platform.claude.com, as of
+//! Source: the pages on errors and on rate limits on the provider's site, as of
 //! November 2026. `error.type` says what it was. Spend comes in three forms:
 //! as `billing_error`; as a `rate_limit_error` with
 //! `error.details.error_code`, which no wait mends; and, for limits that one

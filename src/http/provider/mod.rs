@@ -28,7 +28,7 @@ pub use kind::ProviderErrorKind;
 /// | provider | where | overloaded | rate limit | quota | content filter | source |
 /// |---|---|---|---|---|---|---|
 /// | `OpenAi` | `error.code`, then `error.type` | `server_is_overloaded` | `rate_limit_exceeded`, `slow_down` | `insufficient_quota`, `credit_balance_exhausted`, `billing_hard_limit_reached`, `…_spend_limit_exceeded` | `content_filter`, `content_policy_violation` | OpenAI's guides to error codes and spend limits, Azure's to content filters |
-/// | `Anthropic` | `error.type` | `overloaded_error` | `rate_limit_error` | `billing_error`, `enforced_spend_limit_reached`, a spend limit of one's own (by its message) | – | Claude's API errors and rate limits |
+/// | `Anthropic` | `error.type` | `overloaded_error` | `rate_limit_error` | `billing_error`, `enforced_spend_limit_reached`, a spend limit of one's own (by its message) | – | Anthropic's API errors and rate limits |
 /// | `Bedrock` | `x-amzn-errortype`, or `code`, `__type` | `ServiceUnavailableException`, `ModelNotReadyException` | `ThrottlingException` | `ServiceQuotaExceededException` | – | Bedrock's API error codes |
 /// | `Vertex` | `error.status`, `error.details` | `UNAVAILABLE` | `RESOURCE_EXHAUSTED` | the same with a quota per day or of 0, `BILLING_DISABLED` | `blockReason`, `SAFETY` | Vertex AI's API errors, `google.rpc` error details |
 ///
@@ -160,7 +160,7 @@ impl HttpClassifier {
     /// use steadfast::Policy;
     ///
     /// let classify = HttpClassifier::new().provider(Provider::Anthropic);
-    /// let policy = Policy::builder("claude").classify(classify).build()?;
+    /// let policy = Policy::builder("models").classify(classify).build()?;
     /// # Ok::<(), steadfast::ConfigError>(())
     /// ```
     #[must_use]

@@ -3,8 +3,8 @@
 //! Source: "Generative AI on Vertex AI: API errors", and `google/rpc/code.proto`,
 //! `google/rpc/error_details.proto` and `google/api/error_reason.proto`, as of
 //! November 2026. `error.status` is the canonical code; `error.details` refine
-//! it. A streaming method wraps its error in an array. Claude on Vertex AI
-//! answers in the shape of Anthropic's.
+//! it. A streaming method wraps its error in an array. A model of Anthropic's on
+//! Vertex AI answers in that provider's shape.
 
 use std::time::Duration;
 
