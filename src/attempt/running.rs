@@ -3,15 +3,12 @@
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use pin_project_lite::pin_project;
-use tokio::time::Instant;
 use tower::{BoxError, Service};
 
-use crate::limit::lesser;
 use crate::scope::cap::{Paid, pay};
-use crate::stage::{Limits, Renew};
+use crate::stage::Renew;
 
 pin_project! {
     /// State of the attempts of one call. Opaque.
@@ -21,7 +18,6 @@ pin_project! {
     {
         service: S,
         memo: Option<M>,
-        started: Option<Instant>,
         // Where a cap on sends is in scope, and the service works on one.
         paid: Option<Paid>,
         #[pin]
@@ -61,41 +57,21 @@ where
         Self {
             service,
             memo: None,
-            started: None,
             paid: None,
             phase: Phase::Idle,
         }
     }
 
-    pub(super) fn begin(self: Pin<&mut Self>, request: Req, memo: M, now: Instant) {
+    #[inline]
+    pub(super) fn begin(self: Pin<&mut Self>, request: Req, memo: M) {
         let mut this = self.project();
         *this.memo = Some(memo);
-        *this.started = Some(now);
         let request = Some(request);
         this.phase.set(Phase::Waiting { request });
     }
 
     pub(super) const fn memo(&self) -> Option<&M> {
         self.memo.as_ref()
-    }
-
-    /// When the attempt must end: the sooner of its own timeout and the
-    /// call's deadline.
-    pub(super) fn until(&self, timeout: Option<Duration>, limits: Limits) -> Option<Instant> {
-        let own = self.started.zip(timeout);
-        let own = own.and_then(|(started, timeout)| started.checked_add(timeout));
-        lesser(own, limits.deadline)
-    }
-
-    pub(super) const fn started(&self) -> Option<Instant> {
-        self.started
-    }
-
-    /// How long the attempt has run.
-    pub(super) fn ran(&self, now: Instant) -> Duration {
-        self.started.map_or(Duration::ZERO, |started| {
-            now.saturating_duration_since(started)
-        })
     }
 
     /// Whether the service has not taken the request yet.
@@ -105,6 +81,7 @@ where
 
     /// Drives readiness and call. The inner future is dropped as soon as it
     /// is done.
+    #[inline]
     pub(super) fn poll_service(
         self: Pin<&mut Self>,
         cx: &mut Context<'_>,

@@ -15,8 +15,9 @@ use crate::error::{Stopped, given_up_below};
 use crate::limit::lesser;
 use crate::refusal::Refusal;
 use crate::scope::ambient::Ambient;
+use crate::scope::marks::Marks;
 use crate::stage::timer::{Tick, Timer};
-use crate::stage::{Drive, Failure, Limits, Outcome, Renew};
+use crate::stage::{Attempted, Drive, Failure, Limits, Renew, Unsuccess};
 
 /// Settings of single attempts; the stage of an
 /// [`AttemptLayer`](super::AttemptLayer).
@@ -35,12 +36,21 @@ impl<C> AttemptStage<C> {
         self.timeout
     }
 
+    /// When the attempt must end: the sooner of its own timeout and the
+    /// call's deadline.
+    fn until(&self, limits: Limits) -> Option<Instant> {
+        let own = self.timeout;
+        let own = own.and_then(|timeout| limits.started.checked_add(timeout));
+        lesser(own, limits.deadline)
+    }
+
     /// What to say of an attempt that its limit cut short.
-    fn cut_short(&self, ran: Duration, waiting: bool, limits: Limits, now: Instant) -> Cut {
+    #[cold]
+    fn cut_short<Res>(&self, waiting: bool, limits: Limits, now: Instant) -> Unsuccess<Res> {
         if limits.deadline.is_some_and(|deadline| deadline <= now) {
-            return Cut {
-                failure: Failure::DeadlineExceeded,
-                verdict: self.cut_by_deadline(ran, limits),
+            return Unsuccess {
+                result: Err(Failure::DeadlineExceeded),
+                verdict: self.cut_by_deadline(limits.ran(now), limits),
             };
         }
         let verdict = if waiting {
@@ -48,8 +58,8 @@ impl<C> AttemptStage<C> {
         } else {
             Verdict::ambiguous().because("attempt timeout")
         };
-        Cut {
-            failure: Failure::TimedOut,
+        Unsuccess {
+            result: Err(Failure::TimedOut),
             verdict: verdict.unanswered(),
         }
     }
@@ -57,13 +67,12 @@ impl<C> AttemptStage<C> {
     /// A server that was told of the caller's deadline and keeps to it ends an
     /// attempt as the deadline itself would have: whoever had no time to give
     /// does not make it a failing one. A further attempt would have less still.
-    fn within_grant(&self, verdict: Verdict, started: Option<Instant>, limits: Limits) -> Verdict {
-        let (Some(until), Some(started)) = (Ambient::current().granted_until, started) else {
+    fn within_grant(&self, verdict: Verdict, limits: Limits) -> Verdict {
+        let Some(until) = Ambient::current().granted_until else {
             return verdict;
         };
         let now = Instant::now();
-        let ran = now.saturating_duration_since(started);
-        if now < until || self.had_its_share(ran, limits) {
+        if now < until || self.had_its_share(limits.ran(now), limits) {
             return verdict;
         }
         verdict.never_again().no_evidence()
@@ -82,14 +91,9 @@ impl<C> AttemptStage<C> {
     }
 
     fn had_its_share(&self, ran: Duration, limits: Limits) -> bool {
-        let share = lesser(self.timeout, limits.total);
+        let share = lesser(self.timeout, limits.total.get());
         share.is_some_and(|share| ran >= share / 2)
     }
-}
-
-struct Cut {
-    failure: Failure,
-    verdict: Verdict,
 }
 
 impl<Req, S, C> Drive<Req, S> for AttemptStage<C>
@@ -101,11 +105,14 @@ where
     type Response = S::Response;
     type Running = AttemptRunning<Req, S, C::Memo>;
 
-    fn is_shut(&self, _: &Req, _: Instant) -> Result<(), Refusal> {
+    type Entry = ();
+
+    #[inline]
+    fn enter(&self, _: &Req, _: Instant) -> Result<(), Refusal> {
         Ok(())
     }
 
-    fn would_admit(&self, _: &Req, _: Instant) -> Result<(), Refusal> {
+    fn would_admit(&self, _: &Self::Running, _: Instant) -> Result<(), Refusal> {
         Ok(())
     }
 
@@ -113,21 +120,23 @@ where
         false
     }
 
-    fn prepare(&self, service: S) -> Self::Running {
+    fn prepare(&self, (): (), service: S) -> Self::Running {
         AttemptRunning::new(service)
     }
 
+    #[inline]
     fn start(
         &self,
         running: Pin<&mut Self::Running>,
         request: Req,
-        now: Instant,
+        _: Instant,
     ) -> Result<(), Refusal> {
         let memo = self.classify.memo(&request);
-        running.begin(request, memo, now);
+        running.begin(request, memo);
         Ok(())
     }
 
+    #[inline]
     fn poll_attempt(
         &self,
         mut running: Pin<&mut Self::Running>,
@@ -135,19 +144,30 @@ where
         tick: &mut Tick,
         limits: Limits,
         cx: &mut Context<'_>,
-    ) -> Poll<Outcome<S::Response>> {
+    ) -> Poll<Attempted<S::Response>> {
         match running.as_mut().poll_service(cx) {
             Poll::Ready(Step::Done(result)) => {
-                let outcome = self.judge(&running, result, limits);
-                if !outcome.verdict.is_success() {
-                    // What follows is timed from here: how long a breaker
-                    // opens, how long the loop waits. A success is merely
-                    // counted, and a time from the same poll will do.
-                    *tick = Tick::unread();
+                let Some(memo) = running.memo() else {
+                    unreachable!("an attempt that ended was begun with a memo");
+                };
+                let of_result = result.as_ref().map_err(|e| &**e);
+                let verdict = self.classify.classify(memo, of_result);
+                match result {
+                    Ok(answer) if verdict.is_success() => {
+                        Poll::Ready(Attempted::Success(answer, verdict))
+                    }
+                    result => {
+                        // What follows is timed from here: how long a breaker
+                        // opens, how long the loop waits. A success is merely
+                        // counted, and a time from the same poll will do.
+                        *tick = Tick::unread();
+                        let verdict = self.judge(verdict, result.as_ref().err(), limits);
+                        let result = result.map_err(Failure::Service);
+                        unsuccessful(Unsuccess { result, verdict })
+                    }
                 }
-                Poll::Ready(outcome)
             }
-            Poll::Ready(Step::Unready(error)) => Poll::Ready(Outcome {
+            Poll::Ready(Step::Unready(error)) => unsuccessful(Unsuccess {
                 result: Err(Failure::Service(error)),
                 verdict: Verdict::unreachable()
                     .because("readiness failed")
@@ -157,26 +177,23 @@ where
                 running.let_go();
                 let verdict = Verdict::refused_below().because("call cap");
                 let result = Err(Failure::Capped);
-                Poll::Ready(Outcome { result, verdict })
+                unsuccessful(Unsuccess { result, verdict })
             }
             Poll::Pending => {
-                let Some(until) = running.until(self.timeout, limits) else {
+                let Some(until) = self.until(limits) else {
                     return Poll::Pending;
                 };
                 if timer.poll_until(until, cx).is_pending() {
                     return Poll::Pending;
                 }
-                let now = tick.now();
-                let (ran, waiting) = (running.ran(now), running.is_waiting());
+                let waiting = running.is_waiting();
                 running.let_go();
-                let Cut { failure, verdict } = self.cut_short(ran, waiting, limits, now);
-                let result = Err(failure);
-                Poll::Ready(Outcome { result, verdict })
+                unsuccessful(self.cut_short(waiting, limits, tick.now()))
             }
         }
     }
 
-    fn abandon(&self, _: Pin<&mut Self::Running>) {}
+    fn abandon(&self, _: Pin<&mut Self::Running>, _: Option<Instant>) {}
 
     fn copy(&self, request: &Req) -> Option<Req> {
         self.classify.copy(request)
@@ -198,39 +215,29 @@ where
 }
 
 impl<C> AttemptStage<C> {
-    fn judge<Req, S>(
-        &self,
-        running: &AttemptRunning<Req, S, C::Memo>,
-        result: Result<S::Response, BoxError>,
-        limits: Limits,
-    ) -> Outcome<S::Response>
-    where
-        S: Service<Req> + Renew,
-        S::Error: Into<BoxError>,
-        C: Classify<Req, S::Response>,
-    {
-        let Some(memo) = running.memo() else {
-            unreachable!("an attempt that ended was begun with a memo");
+    /// The classifier's verdict on what was no success, in the light of what
+    /// the stacks below and the server were told.
+    #[cold]
+    fn judge(&self, verdict: Verdict, error: Option<&BoxError>, limits: Limits) -> Verdict {
+        let verdict = if verdict.again() == Again::AfterDelay && given_up(error) {
+            Verdict::refused_below()
+        } else {
+            verdict
         };
-        let mut verdict = self
-            .classify
-            .classify(memo, result.as_ref().map_err(|e| &**e));
-        if verdict.again() == Again::AfterDelay && given_up(result.as_ref().err()) {
-            verdict = Verdict::refused_below();
-        }
         if verdict.health() == Health::Failing {
-            let started = running.started();
-            verdict = self.within_grant(verdict, started, limits);
-        }
-        Outcome {
-            result: result.map_err(Failure::Service),
-            verdict,
+            self.within_grant(verdict, limits)
+        } else {
+            verdict
         }
     }
+}
+
+fn unsuccessful<Res>(unsuccess: Unsuccess<Res>) -> Poll<Attempted<Res>> {
+    Poll::Ready(Attempted::Unsuccess(unsuccess))
 }
 
 /// Whether a stack below has refused or given up: its error says so, or, for
 /// an answer that cannot, the mark it left in the scope of this attempt.
 fn given_up(error: Option<&BoxError>) -> bool {
-    Ambient::current().given_up || error.is_some_and(|error| given_up_below(&**error))
+    Ambient::is_marked(Marks::GIVEN_UP) || error.is_some_and(|error| given_up_below(&**error))
 }

@@ -14,6 +14,7 @@ use super::handle::{Breaker, Permit};
 use super::ticket::Ticket;
 use crate::classify::verdict::Verdict;
 use crate::scope::ambient::Ambient;
+use crate::scope::marks::Marks;
 
 type Slot = Mutex<Option<Permit>>;
 
@@ -64,7 +65,7 @@ impl LatePermit {
     /// The last of several claims gets it.
     #[must_use]
     pub fn claim() -> Option<Self> {
-        if !Ambient::current().lends_permits {
+        if !Ambient::is_marked(Marks::LENDS_PERMITS) {
             return None;
         }
         let slot = Arc::new(Slot::new(None));

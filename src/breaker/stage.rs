@@ -15,7 +15,7 @@ use crate::classify::verdict::Verdict;
 use crate::error::Stopped;
 use crate::refusal::Refusal;
 use crate::stage::timer::{Tick, Timer};
-use crate::stage::{Drive, Limits, Outcome};
+use crate::stage::{Attempted, Drive, Limits};
 
 /// Which breaker judges a request. Sealed.
 pub trait PickBreaker<Req>: pick::Pick<Req> {}
@@ -113,19 +113,6 @@ pub struct BreakerStage<T, B = OneBreaker> {
 }
 
 impl<T, B> BreakerStage<T, B> {
-    /// Takes the ticket that a call holds, with the breaker that gave it.
-    fn held<'a, Req>(
-        &'a self,
-        picked: Option<&'a B::Picked>,
-        ticket: &mut Option<Ticket>,
-    ) -> Option<(&'a Breaker, Ticket)>
-    where
-        B: PickBreaker<Req>,
-    {
-        let ticket = ticket.take()?;
-        Some((self.breakers.breaker(picked?)?, ticket))
-    }
-
     /// Whoever drops a call early has changed their mind; whoever drops it
     /// late has given up on the dependency.
     fn abandon_ticket(&self, core: &Core, ticket: Ticket, started: Option<Instant>) {
@@ -144,9 +131,8 @@ impl<T, B> BreakerStage<T, B> {
 pin_project! {
     /// State of the attempts of one call behind a breaker. Opaque.
     pub struct BreakerRunning<R, P> {
-        picked: Option<P>,
+        picked: P,
         ticket: Option<Ticket>,
-        started: Option<Instant>,
         // Who wants to tell of the outcome instead.
         claim: Option<Claim>,
         #[pin]
@@ -156,21 +142,25 @@ pin_project! {
 
 impl<Req, S, T, B> Drive<Req, S> for BreakerStage<T, B>
 where
-    T: Drive<Req, S>,
+    T: Drive<Req, S, Entry = ()>,
     B: PickBreaker<Req>,
 {
     type Response = T::Response;
     type Running = BreakerRunning<T::Running, B::Picked>;
 
-    fn is_shut(&self, request: &Req, now: Instant) -> Result<(), Refusal> {
-        match self.breakers.breaker(&self.breakers.pick(request)) {
-            Some(breaker) => breaker.core().is_shut(|| now),
-            None => Ok(()),
+    type Entry = B::Picked;
+
+    #[inline]
+    fn enter(&self, request: &Req, now: Instant) -> Result<B::Picked, Refusal> {
+        let picked = self.breakers.pick(request);
+        if let Some(breaker) = self.breakers.breaker(&picked) {
+            breaker.core().is_shut(|| now)?;
         }
+        Ok(picked)
     }
 
-    fn would_admit(&self, request: &Req, now: Instant) -> Result<(), Refusal> {
-        match self.breakers.breaker(&self.breakers.pick(request)) {
+    fn would_admit(&self, running: &Self::Running, now: Instant) -> Result<(), Refusal> {
+        match self.breakers.breaker(&running.picked) {
             Some(breaker) => breaker.core().would_admit(|| now),
             None => Ok(()),
         }
@@ -180,16 +170,16 @@ where
         self.breakers.is_present()
     }
 
-    fn prepare(&self, service: S) -> Self::Running {
+    fn prepare(&self, picked: B::Picked, service: S) -> Self::Running {
         BreakerRunning {
-            picked: None,
+            picked,
             ticket: None,
-            started: None,
             claim: None,
-            attempt: self.attempt.prepare(service),
+            attempt: self.attempt.prepare((), service),
         }
     }
 
+    #[inline]
     fn start(
         &self,
         running: Pin<&mut Self::Running>,
@@ -197,17 +187,14 @@ where
         now: Instant,
     ) -> Result<(), Refusal> {
         let this = running.project();
-        let picked = this
-            .picked
-            .get_or_insert_with(|| self.breakers.pick(&request));
-        if let Some(breaker) = self.breakers.breaker(picked) {
+        if let Some(breaker) = self.breakers.breaker(this.picked) {
             *this.ticket = Some(breaker.core().admit(|| now)?);
-            *this.started = Some(now);
             *this.claim = None;
         }
         self.attempt.start(this.attempt, request, now)
     }
 
+    #[inline]
     fn poll_attempt(
         &self,
         running: Pin<&mut Self::Running>,
@@ -215,7 +202,7 @@ where
         tick: &mut Tick,
         limits: Limits,
         cx: &mut Context<'_>,
-    ) -> Poll<Outcome<T::Response>> {
+    ) -> Poll<Attempted<T::Response>> {
         let this = running.project();
         let of_outer = late::left();
         let polled = self
@@ -225,25 +212,35 @@ where
             *this.claim = Some(claim);
         }
         late::leave_again(of_outer);
-        if let Poll::Ready(outcome) = &polled {
-            if let Some((breaker, ticket)) = self.held(this.picked.as_ref(), this.ticket) {
-                match this.claim.take() {
-                    Some(claim) if outcome.is_success() => {
-                        claim.hand_over(breaker, ticket, *this.started, || tick.now());
-                    }
-                    _ => breaker
-                        .core()
-                        .record(ticket, &outcome.verdict, *this.started, || tick.now()),
-                }
+        let Poll::Ready(attempted) = &polled else {
+            return polled;
+        };
+        let Some(breaker) = self.breakers.breaker(this.picked) else {
+            return polled;
+        };
+        let Some(ticket) = this.ticket.take() else {
+            return polled;
+        };
+        let (core, started) = (breaker.core(), Some(limits.started));
+        match attempted {
+            Attempted::Success(..) => match this.claim.take() {
+                None => core.record_success(ticket, started, || tick.now()),
+                Some(claim) => claim.hand_over(breaker, ticket, started, || tick.now()),
+            },
+            Attempted::Unsuccess(unsuccess) => {
+                *this.claim = None;
+                core.record(ticket, &unsuccess.verdict, started, || tick.now());
             }
         }
         polled
     }
 
-    fn abandon(&self, running: Pin<&mut Self::Running>) {
+    fn abandon(&self, running: Pin<&mut Self::Running>, started: Option<Instant>) {
         let this = running.project();
-        if let Some((breaker, ticket)) = self.held(this.picked.as_ref(), this.ticket) {
-            self.abandon_ticket(breaker.core(), ticket, *this.started);
+        if let Some(ticket) = this.ticket.take() {
+            if let Some(breaker) = self.breakers.breaker(this.picked) {
+                self.abandon_ticket(breaker.core(), ticket, started);
+            }
         }
     }
 

@@ -17,6 +17,7 @@ use crate::error::{Error, ErrorKind, ParkLimit, Stopped};
 use crate::refusal::Refusal;
 use crate::retry::Deferrable;
 use crate::scope::ambient::{Ambient, Collecting, Entered, leave_report};
+use crate::scope::marks::Marks;
 use crate::scope::report::CallReport;
 use crate::sharded::Handle;
 use crate::stage::timer::Timer;
@@ -135,7 +136,7 @@ impl<Req, S: Deferrable<Req>> DeferFuture<Req, S> {
         if *this.is_new {
             // What is in scope here counts as well as at the call.
             *this.frame = this.frame.within(Ambient::current());
-            this.frame.report_wanted = true;
+            *this.frame = this.frame.marked(Marks::REPORT_WANTED);
         }
         *this.frame = this.frame.capped_here();
         let polled = {
@@ -291,12 +292,14 @@ impl<Req, S: Deferrable<Req>> DeferFuture<Req, S> {
                 }),
                 (Ok(_), None) => None,
             };
-            this.frame.given_up |= result.as_ref().is_err_and(Error::is_final);
+            if result.as_ref().is_err_and(Error::is_final) {
+                *this.frame = this.frame.marked(Marks::GIVEN_UP);
+            }
         }
-        if this.frame.given_up {
+        if this.frame.given_up() {
             Ambient::mark_given_up(true);
         }
-        if let (Some(report), true) = (report, Ambient::current().report_wanted) {
+        if let (Some(report), true) = (report, Ambient::is_marked(Marks::REPORT_WANTED)) {
             leave_report(report, this.observers);
         }
         result

@@ -14,6 +14,7 @@ use crate::error::Error;
 use crate::limit::lesser;
 use crate::retry::{Deferrable, DeferrableLoop};
 use crate::scope::ambient::{Ambient, Entered};
+use crate::scope::marks::Marks;
 use crate::sharded::Sharded;
 
 /// Service of [`DeferLayer`]: calls that wait out a refusal.
@@ -87,16 +88,14 @@ where
     fn call_within(&mut self, request: Req, total: Option<Duration>) -> Self::Future {
         let started = Instant::now();
         let scope = Ambient::current();
-        if scope.given_up {
+        if scope.given_up() {
             // What was given up before is not the word on this call.
             Ambient::mark_given_up(false);
         }
         let own = total.and_then(|total| started.checked_add(total));
         let mut frame = Ambient {
             deadline: lesser(scope.deadline, own),
-            report_wanted: true,
-            given_up: false,
-            ..scope
+            ..scope.unmarked(Marks::GIVEN_UP).marked(Marks::REPORT_WANTED)
         };
         let kept = self.inner.copy(&request);
         // Only those who are parked care who comes.

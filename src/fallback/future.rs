@@ -14,6 +14,7 @@ use super::settings::{FallsThrough, Settings};
 use crate::classify::verdict::{Verdict, Work};
 use crate::error::{Error, ErrorKind};
 use crate::scope::ambient::{Ambient, Collecting, Entered, leave_report};
+use crate::scope::marks::Marks;
 use crate::scope::report::{CallReport, ServedBy};
 use crate::sharded::Handle;
 use crate::stage::timer::Timer;
@@ -202,7 +203,7 @@ where
                 this.phase.set(Phase::Done);
                 // Nobody will ask for it: see below.
                 *this.kept = None;
-                Ambient::mark_given_up(this.watch.frame.given_up);
+                Ambient::mark_given_up(this.watch.frame.given_up());
                 if let Some(report) = *this.report {
                     pass_on(report, this.observers);
                 }
@@ -360,11 +361,8 @@ fn maybe_done(error: &Error) -> bool {
 /// Entries see the overall deadline. What a stack among them reports or gives
 /// up on is not the word on this call.
 fn entry_frame(watch: &Watch) -> Ambient {
-    Ambient {
-        report_wanted: false,
-        given_up: false,
-        ..watch.frame
-    }
+    let others = Marks::REPORT_WANTED.and(Marks::GIVEN_UP);
+    watch.frame.unmarked(others)
 }
 
 /// Reports who served after the primary had failed, and how long that took.
@@ -385,7 +383,7 @@ fn served(
 
 /// Hands a report to whoever waits for it outside.
 fn pass_on(report: CallReport, observers: &Observers) {
-    if Ambient::current().report_wanted {
+    if Ambient::is_marked(Marks::REPORT_WANTED) {
         leave_report(report, observers);
     }
 }

@@ -11,6 +11,7 @@ use super::future::{FallbackFuture, Watch};
 use super::settings::{ByDefault, FallsThrough, Settings};
 use crate::error::Error;
 use crate::scope::ambient::{Ambient, Entered};
+use crate::scope::marks::Marks;
 use crate::sharded::Sharded;
 
 /// Answers from elsewhere what all inside could not.
@@ -127,8 +128,7 @@ where
         let (overall, primary) = self.shared.deadlines(scope.deadline, bounded_since);
         let mut frame = Ambient {
             deadline: primary,
-            report_wanted: true,
-            ..scope
+            ..scope.marked(Marks::REPORT_WANTED)
         };
         let entered = Entered::new(&mut frame);
         let inner = self.inner.call(request);

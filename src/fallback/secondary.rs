@@ -16,6 +16,7 @@ use crate::classify::traits::Replay;
 use crate::deadline::Deadline;
 use crate::error::Error;
 use crate::scope::ambient::Ambient;
+use crate::scope::marks::Marks;
 
 /// Sends the request to another service, which is cloned for each call that
 /// falls through. The request is copied before the primary gets it; one that
@@ -126,7 +127,7 @@ where
     }
 
     fn repeats(&self, _: usize, kept: &Req) -> bool {
-        let wished = !Ambient::current().not_idempotent;
+        let wished = !Ambient::is_marked(Marks::NOT_IDEMPOTENT);
         wished && self.replay.idempotent(&self.replay.memo(kept))
     }
 

@@ -9,7 +9,8 @@ use std::time::Duration;
 use pin_project_lite::pin_project;
 
 use super::call::{Call, leave};
-use crate::error::Error;
+use crate::error::{Error, ErrorKind};
+use crate::refusal::Refusal;
 use crate::stage::Stage;
 use crate::telemetry::{Event, Observers};
 
@@ -43,9 +44,38 @@ pin_project! {
         T: Stage<Req, S>,
     {
         /// Over before it began: refused, or out of time.
-        Ended { error: Option<Error>, unheard: Option<Box<Unheard>> },
+        Ended { end: Option<Ended> },
         /// Under way.
         Live { #[pin] call: Call<Req, S, T> },
+    }
+}
+
+/// What there is to say of a call that was over before it began. The error is
+/// made of it when it is asked for, in its place: an error is moved once less.
+struct Ended {
+    dependency: &'static str,
+    /// None where the time was up.
+    refusal: Option<Refusal>,
+    unheard: Option<Box<Unheard>>,
+}
+
+impl Ended {
+    #[inline]
+    fn error(self) -> Error {
+        let Self {
+            dependency,
+            refusal,
+            unheard,
+        } = self;
+        let error = match refusal {
+            Some(refusal) => Error::refused(refusal, dependency),
+            None => Error::new(ErrorKind::DeadlineExceeded, dependency),
+        };
+        match unheard {
+            None => leave(&error, &Observers::NONE),
+            Some(unheard) => unheard.tell(&error),
+        }
+        error
     }
 }
 
@@ -75,13 +105,23 @@ impl Unheard {
 }
 
 impl<Req, S, T: Stage<Req, S>> RetryFuture<Req, S, T> {
-    pub(super) const fn ended(error: Error, unheard: Option<Box<Unheard>>) -> Self {
-        let error = Some(error);
+    #[inline]
+    pub(super) const fn ended(
+        dependency: &'static str,
+        refusal: Option<Refusal>,
+        unheard: Option<Box<Unheard>>,
+    ) -> Self {
+        let end = Some(Ended {
+            dependency,
+            refusal,
+            unheard,
+        });
         Self {
-            state: State::Ended { error, unheard },
+            state: State::Ended { end },
         }
     }
 
+    #[inline]
     pub(super) const fn live(call: Call<Req, S, T>) -> Self {
         Self {
             state: State::Live { call },
@@ -92,19 +132,14 @@ impl<Req, S, T: Stage<Req, S>> RetryFuture<Req, S, T> {
 impl<Req, S, T: Stage<Req, S>> Future for RetryFuture<Req, S, T> {
     type Output = Result<T::Response, Error>;
 
+    #[inline]
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match self.project().state.project() {
             StateProj::Live { call } => call.poll(cx),
-            StateProj::Ended { error, unheard } => {
-                let Some(error) = error.take() else {
-                    panic!("call polled after it ended");
-                };
-                match unheard.take() {
-                    None => leave(&error, &Observers::NONE),
-                    Some(unheard) => unheard.tell(&error),
-                }
-                Poll::Ready(Err(error))
-            }
+            StateProj::Ended { end } => match end.take() {
+                Some(end) => Poll::Ready(Err(end.error())),
+                None => panic!("call polled after it ended"),
+            },
         }
     }
 }

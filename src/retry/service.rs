@@ -10,12 +10,15 @@ use super::call::{Call, balance, left};
 use super::future::{RetryFuture, Unheard};
 use super::shared::LoopShared;
 use crate::deadline::{RetryLoop, Within};
-use crate::error::{Error, ErrorKind};
+use crate::error::Error;
 use crate::limit::lesser;
+use crate::refusal::Refusal;
 use crate::scope::ambient::Ambient;
 use crate::scope::cap::note_stack;
+use crate::scope::marks::Marks;
 use crate::sharded::Sharded;
-use crate::stage::{InnerService, Limits, Stage};
+use crate::span::Span;
+use crate::stage::{InnerService, Stage};
 
 /// Service of [`RetryLayer`](super::RetryLayer): attempts with backoff.
 ///
@@ -76,6 +79,7 @@ where
 /// Begins a call. Nothing is sent or reserved before the first poll; but a
 /// call that can go nowhere ends here, before it costs a clone of the service
 /// or a reference count.
+#[inline]
 pub(crate) fn start<Req, S, T>(
     shared: &Sharded<LoopShared<T>>,
     request: Req,
@@ -86,53 +90,60 @@ where
     T: Stage<Req, S>,
 {
     let started = Instant::now();
-    let mut frame = Ambient::current();
-    if frame.given_up {
+    let scope = Ambient::current();
+    if scope.given_up() {
         Ambient::mark_given_up(false);
     }
-    if let Some(cap) = frame.cap {
+    if let Some(cap) = scope.cap {
         note_stack(cap);
     }
     let own = total.and_then(|total| started.checked_add(total));
-    let deadline = lesser(frame.deadline, own);
+    let deadline = lesser(scope.deadline, own);
     if deadline.is_some_and(|deadline| deadline <= started) {
-        let unheard = unheard(shared, deadline, started);
-        let error = Error::new(ErrorKind::DeadlineExceeded, shared.dependency);
-        return RetryFuture::ended(error, unheard);
+        return ended(shared, None, deadline, started);
     }
-    if let Err(refusal) = shared.stage.is_shut(&request, started) {
-        let unheard = unheard(shared, deadline, started);
-        return RetryFuture::ended(Error::refused(refusal, shared.dependency), unheard);
-    }
-    frame.report_wanted = false;
-    frame.given_up = false;
-    frame.lends_permits = shared.stage.lends_permits();
-    let limits = Limits { deadline, total };
-    let running = shared.stage.prepare(service());
+    let entry = match shared.stage.enter(&request, started) {
+        Ok(entry) => entry,
+        Err(refusal) => return ended(shared, Some(refusal), deadline, started),
+    };
+    let lends_permits = shared.stage.lends_permits();
+    let frame = Ambient {
+        deadline,
+        attempt: 0,
+        cap: scope.cap,
+        granted_until: None,
+        marks: scope
+            .marks
+            .only(Marks::WISHES)
+            .set(Marks::LENDS_PERMITS, lends_permits),
+    };
     RetryFuture::live(Call::new(
         shared.handle(),
         request,
-        running,
+        shared.stage.prepare(entry, service()),
         started,
-        limits,
+        Span::new(total),
         frame,
     ))
 }
 
-/// What is to be told of a call that ends here, if anybody listens.
+/// A call that ends here: refused, or out of time.
 #[inline]
-fn unheard<T>(
+fn ended<Req, S, T: Stage<Req, S>>(
     shared: &LoopShared<T>,
+    refusal: Option<Refusal>,
     deadline: Option<Instant>,
     now: Instant,
-) -> Option<Box<Unheard>> {
-    if shared.observers.listen() {
+) -> RetryFuture<Req, S, T> {
+    let unheard = if shared.observers.listen() {
         Some(to_tell(shared, deadline, now))
     } else {
         None
-    }
+    };
+    RetryFuture::ended(shared.dependency, refusal, unheard)
 }
 
+/// What is to be told of a call that ends here, if anybody listens.
 #[cold]
 #[inline(never)]
 fn to_tell<T>(shared: &LoopShared<T>, deadline: Option<Instant>, now: Instant) -> Box<Unheard> {

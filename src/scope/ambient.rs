@@ -9,6 +9,7 @@ use std::cell::Cell;
 use tokio::time::Instant;
 
 use super::cap::CapId;
+use super::marks::Marks;
 use super::report::CallReport;
 use crate::limit::lesser;
 use crate::telemetry::{Observers, leave_observers, take_observers};
@@ -22,20 +23,9 @@ pub(crate) struct Ambient {
     pub(crate) attempt: u32,
     /// The ceiling on sends.
     pub(crate) cap: Option<CapId>,
-    /// The caller wants one attempt only.
-    pub(crate) no_retries: bool,
-    /// The caller knows that this request may not be sent twice.
-    pub(crate) not_idempotent: bool,
-    /// An attempt is polled around here, in the same task, whose permit its
-    /// answer may take over.
-    pub(crate) lends_permits: bool,
-    /// Somebody around waits for a [`CallReport`].
-    pub(crate) report_wanted: bool,
     /// By when the next hop was told to answer in this attempt. Set from inside.
     pub(crate) granted_until: Option<Instant>,
-    /// A stack below refused or gave up, and its answer may not carry a seal.
-    /// Travels outwards, unlike the rest.
-    pub(crate) given_up: bool,
+    pub(crate) marks: Marks,
 }
 
 impl Ambient {
@@ -43,28 +33,51 @@ impl Ambient {
         deadline: None,
         attempt: 0,
         cap: None,
-        no_retries: false,
-        not_idempotent: false,
-        lends_permits: false,
-        report_wanted: false,
         granted_until: None,
-        given_up: false,
+        marks: Marks::NONE,
     };
 
+    #[inline]
     pub(crate) fn current() -> Self {
         CURRENT.get()
+    }
+
+    /// Whether any of `marks` is in the current scope.
+    #[inline]
+    pub(crate) fn is_marked(marks: Marks) -> bool {
+        CURRENT.get().marks.any(marks)
+    }
+
+    /// This scope with `marks` as well.
+    pub(crate) const fn marked(self, marks: Marks) -> Self {
+        Self {
+            marks: self.marks.and(marks),
+            ..self
+        }
+    }
+
+    /// This scope without `marks`.
+    pub(crate) const fn unmarked(self, marks: Marks) -> Self {
+        Self {
+            marks: self.marks.without(marks),
+            ..self
+        }
+    }
+
+    /// Whether a stack below refused or gave up.
+    pub(crate) const fn given_up(&self) -> bool {
+        self.marks.any(Marks::GIVEN_UP)
     }
 
     /// This scope where it is polled inside of `outer`: whichever bounds more
     /// holds; reports and permits are those of where it is polled.
     pub(crate) fn within(self, outer: Self) -> Self {
+        let of_outer = outer.marks.without(Marks::GIVEN_UP);
+        let own = self.marks.only(Marks::WISHES.and(Marks::GIVEN_UP));
         Self {
             deadline: lesser(self.deadline, outer.deadline),
             cap: self.cap.or(outer.cap),
-            no_retries: self.no_retries || outer.no_retries,
-            not_idempotent: self.not_idempotent || outer.not_idempotent,
-            lends_permits: outer.lends_permits,
-            report_wanted: outer.report_wanted,
+            marks: own.and(of_outer),
             attempt: if self.attempt == 0 {
                 outer.attempt
             } else {
@@ -98,10 +111,12 @@ impl Ambient {
     }
 
     /// Changes what the code around sees; used for what travels outwards.
+    #[cold]
     pub(crate) fn mark_given_up(given_up: bool) {
+        let current = CURRENT.get();
         CURRENT.set(Self {
-            given_up,
-            ..CURRENT.get()
+            marks: current.marks.set(Marks::GIVEN_UP, given_up),
+            ..current
         });
     }
 }
@@ -119,6 +134,7 @@ pub(crate) struct Entered<'a> {
 }
 
 impl<'a> Entered<'a> {
+    #[inline]
     pub(crate) fn new(frame: &'a mut Ambient) -> Self {
         let outer = CURRENT.replace(*frame);
         Self { frame, outer }
@@ -126,6 +142,7 @@ impl<'a> Entered<'a> {
 }
 
 impl Drop for Entered<'_> {
+    #[inline]
     fn drop(&mut self) {
         *self.frame = CURRENT.replace(self.outer);
     }

@@ -7,6 +7,7 @@
 
 pub(crate) mod ambient;
 pub(crate) mod cap;
+pub(crate) mod marks;
 pub(crate) mod report;
 
 use std::future::Future;
@@ -19,6 +20,7 @@ use crate::deadline::Deadline;
 use crate::limit::lesser;
 use ambient::{Ambient, Entered};
 use cap::HeldCap;
+use marks::Marks;
 
 /// Everything ambient, as a value.
 ///
@@ -62,11 +64,7 @@ impl Scope {
     /// What is in scope here.
     pub fn current() -> Self {
         Self {
-            ambient: Ambient {
-                given_up: false,
-                lends_permits: false,
-                ..Ambient::current()
-            },
+            ambient: Ambient::current().unmarked(Marks::GIVEN_UP.and(Marks::LENDS_PERMITS)),
         }
     }
 
@@ -79,14 +77,14 @@ impl Scope {
 
     /// One attempt per call, in every stack inside.
     pub const fn no_retries(mut self) -> Self {
-        self.ambient.no_retries = true;
+        self.ambient = self.ambient.marked(Marks::NO_RETRIES);
         self
     }
 
     /// Requests inside are not sent a second time when it is unknown whether
     /// the work was done, whatever their classifier says.
     pub const fn not_idempotent(mut self) -> Self {
-        self.ambient.not_idempotent = true;
+        self.ambient = self.ambient.marked(Marks::NOT_IDEMPOTENT);
         self
     }
 
@@ -143,9 +141,10 @@ impl<F: Future> Future for Scoped<F> {
         let entered = Entered::new(&mut frame);
         let polled = this.future.poll(cx);
         drop(entered);
-        this.ambient.given_up = frame.given_up;
+        let marks = this.ambient.marks;
+        this.ambient.marks = marks.set(Marks::GIVEN_UP, frame.given_up());
         if polled.is_ready() {
-            Ambient::mark_given_up(frame.given_up);
+            Ambient::mark_given_up(frame.given_up());
         }
         polled
     }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use pin_project_lite::pin_project;
 
 use super::ambient::{Ambient, Collecting, Entered};
+use super::marks::Marks;
 use crate::classify::verdict::Verdict;
 use crate::error::{Error, ErrorKind, Stopped};
 
@@ -173,10 +174,7 @@ impl<F: Future> Future for Capture<F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
-        let mut frame = Ambient {
-            report_wanted: true,
-            ..Ambient::current()
-        };
+        let mut frame = Ambient::current().marked(Marks::REPORT_WANTED);
         let polled = {
             let mut collecting = Collecting::new();
             let entered = Entered::new(&mut frame);
@@ -185,7 +183,7 @@ impl<F: Future> Future for Capture<F> {
             *this.report = collecting.take().or(*this.report);
             polled
         };
-        Ambient::mark_given_up(frame.given_up);
+        Ambient::mark_given_up(frame.given_up());
         polled.map(|output| (output, *this.report))
     }
 }

@@ -23,6 +23,7 @@ use tower::BoxError;
 use crate::classify::verdict::Verdict;
 use crate::error::Stopped;
 use crate::refusal::Refusal;
+use crate::span::Span;
 use timer::{Tick, Timer};
 
 pub(crate) mod sealed {
@@ -95,18 +96,20 @@ impl<S: Clone> Renew for S {
     }
 }
 
-/// How one attempt ended: the result and its verdict.
+/// How one attempt ended.
 #[derive(Debug)]
-pub struct Outcome<Res> {
-    pub(crate) result: Result<Res, Failure>,
-    pub(crate) verdict: Verdict,
+pub enum Attempted<Res> {
+    /// With an answer that is a success.
+    Success(Res, Verdict),
+    /// In any other way.
+    Unsuccess(Unsuccess<Res>),
 }
 
-impl<Res> Outcome<Res> {
-    /// An answer that is a success.
-    pub(crate) const fn is_success(&self) -> bool {
-        self.result.is_ok() && self.verdict.is_success()
-    }
+/// An attempt that was no success: the result and its verdict.
+#[derive(Debug)]
+pub struct Unsuccess<Res> {
+    pub(crate) result: Result<Res, Failure>,
+    pub(crate) verdict: Verdict,
 }
 
 /// An attempt without an answer.
@@ -122,13 +125,21 @@ pub(crate) enum Failure {
     Capped,
 }
 
-/// What bounds an attempt from outside.
+/// When an attempt began, and what bounds it from outside.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
+    pub(crate) started: Instant,
     /// The call's deadline.
     pub(crate) deadline: Option<Instant>,
     /// The stack's own total, of which an attempt may expect a fair share.
-    pub(crate) total: Option<Duration>,
+    pub(crate) total: Span,
+}
+
+impl Limits {
+    /// How long the attempt has run.
+    pub(crate) fn ran(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.started)
+    }
 }
 
 /// The stages of one attempt over a service `S`. Sealed: it can be named in
@@ -150,18 +161,22 @@ pub(crate) mod stage_sealed {
         /// a permit, the attempt under way.
         type Running;
 
-        /// Is a first attempt refused for certain? Spares a call that can go
-        /// nowhere its clone of the service and its handle.
-        fn is_shut(&self, request: &Req, now: Instant) -> Result<(), Refusal>;
+        /// What a call keeps of its way in: which breaker judges it.
+        type Entry;
+
+        /// Lets a call in, unless its first attempt is refused for certain:
+        /// spares a call that can go nowhere its clone of the service and its
+        /// handle. Reserves nothing.
+        fn enter(&self, request: &Req, now: Instant) -> Result<Self::Entry, Refusal>;
 
         /// Would a further attempt be admitted now? A look, no reservation.
-        fn would_admit(&self, request: &Req, now: Instant) -> Result<(), Refusal>;
+        fn would_admit(&self, running: &Self::Running, now: Instant) -> Result<(), Refusal>;
 
         /// Whether an attempt has a permit that its answer can take over.
         fn lends_permits(&self) -> bool;
 
         /// Room for the attempts of one call, with its clone of the service.
-        fn prepare(&self, service: S) -> Self::Running;
+        fn prepare(&self, entry: Self::Entry, service: S) -> Self::Running;
 
         /// Begins an attempt, the first or a further one in the same clone,
         /// or refuses it.
@@ -180,11 +195,12 @@ pub(crate) mod stage_sealed {
             tick: &mut Tick,
             limits: Limits,
             cx: &mut Context<'_>,
-        ) -> Poll<Outcome<Self::Response>>;
+        ) -> Poll<Attempted<Self::Response>>;
 
         /// Gives back what is held from the breaker for an attempt that will
-        /// not be driven to its end; the caller drops the rest.
-        fn abandon(&self, running: Pin<&mut Self::Running>);
+        /// not be driven to its end, and began then if it began; the caller
+        /// drops the rest.
+        fn abandon(&self, running: Pin<&mut Self::Running>, started: Option<Instant>);
 
         /// A copy of the request for a later attempt.
         fn copy(&self, request: &Req) -> Option<Req>;

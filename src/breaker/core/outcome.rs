@@ -12,6 +12,17 @@ use crate::classify::verdict::{Health, Verdict};
 use crate::sync::Ordering;
 
 impl Core {
+    /// Hears that what was admitted at `started` was a success.
+    #[inline]
+    pub(crate) fn record_success(
+        &self,
+        ticket: Ticket,
+        started: Option<Instant>,
+        now: impl FnOnce() -> Instant,
+    ) {
+        self.record(ticket, &Verdict::success(), started, now);
+    }
+
     /// Hears the verdict on what was admitted at `started`.
     #[inline]
     pub(crate) fn record(

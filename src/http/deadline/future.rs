@@ -10,6 +10,7 @@ use pin_project_lite::pin_project;
 use super::answer::too_late;
 use crate::http::stop::stop_retries;
 use crate::scope::ambient::{Ambient, Entered};
+use crate::scope::marks::Marks;
 use crate::stage::timer::Timer;
 
 pin_project! {
@@ -63,7 +64,8 @@ where
         let entered = Entered::new(&mut frame);
         let polled = handler.poll(cx);
         drop(entered);
-        this.frame.given_up = frame.given_up;
+        let given_up = frame.given_up();
+        this.frame.marks = this.frame.marks.set(Marks::GIVEN_UP, given_up);
         let result = match (polled, frame.deadline) {
             (Poll::Ready(result), _) => result,
             (Poll::Pending, None) => return Poll::Pending,
@@ -74,7 +76,7 @@ where
         };
         this.handler.set(None);
         // Those around in this task hear of it as well.
-        Ambient::mark_given_up(frame.given_up);
-        Poll::Ready(result.map(|answer| stop_retries(answer, frame.given_up)))
+        Ambient::mark_given_up(given_up);
+        Poll::Ready(result.map(|answer| stop_retries(answer, given_up)))
     }
 }

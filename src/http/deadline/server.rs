@@ -14,6 +14,7 @@ use crate::deadline::instant_after;
 use crate::http::trailers_only::grpc_type;
 use crate::limit::lesser;
 use crate::scope::ambient::{Ambient, Entered};
+use crate::scope::marks::Marks;
 
 /// Bounds a handler by its caller's deadline and by a cap of its own, and tells
 /// the caller when to stop asking.
@@ -174,10 +175,7 @@ where
         let grpc = grpc_type(request.headers());
         let granted = self.settings.granted(request.headers());
         // What a stack before the handler gave up is not the handler's.
-        let mut frame = Ambient {
-            given_up: false,
-            ..Ambient::current()
-        };
+        let mut frame = Ambient::current().unmarked(Marks::GIVEN_UP);
         if granted.is_some() || frame.deadline.is_some() {
             let now = Instant::now();
             let deadline = granted.map(|granted| instant_after(now, granted));

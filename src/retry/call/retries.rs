@@ -1,0 +1,138 @@
+//! What follows an attempt that was no success.
+
+use std::pin::Pin;
+
+use tower::BoxError;
+
+use super::super::decide::{Next, Situation, next};
+use super::{Call, Past, Phase};
+use crate::classify::verdict::{Health, Verdict};
+use crate::deadline::instant_after;
+use crate::error::{Error, ErrorKind, Stopped};
+use crate::limit::lesser;
+use crate::scope::cap::has_room;
+use crate::scope::marks::Marks;
+use crate::stage::timer::Tick;
+use crate::stage::{Failure, Stage, Unsuccess};
+use crate::telemetry::{Event, emit};
+
+impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
+    /// The end of the call, or `None` if another attempt follows. What will be
+    /// tried again is dropped here, before the backoff.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn unsuccessful(
+        mut self: Pin<&mut Self>,
+        unsuccess: Unsuccess<T::Response>,
+        tick: &mut Tick,
+    ) -> Option<Result<T::Response, Error>> {
+        let Unsuccess { result, verdict } = unsuccess;
+        if let Err(Failure::Capped) = result {
+            return Some(Err(self.capped(tick)));
+        }
+        self.as_mut().settle();
+        if let (Some(budget), Health::Ok) = (&self.shared.budget, verdict.health()) {
+            budget.deposit();
+        }
+        self.tell_attempt(Some(verdict));
+        let dependency = self.shared.dependency;
+        let past = self.as_mut().project().past;
+        let earlier = past.as_deref_mut().and_then(|past| past.error.take());
+        let (kind, mut error) = match result {
+            Ok(answer) => {
+                let stopped = self.as_mut().again(verdict, &mut None, tick).err()?;
+                return Some(Ok(self.answer(answer, verdict, stopped, tick)));
+            }
+            Err(Failure::DeadlineExceeded) => {
+                let error = Error::new(ErrorKind::DeadlineExceeded, dependency);
+                let error = error.judged(Some(verdict)).caused_by(earlier);
+                return Some(Err(self.fail(error, tick)));
+            }
+            Err(Failure::Service(error)) => (ErrorKind::Failed, Some(error)),
+            // It has no error of its own; the last one that the service gave
+            // says more than nothing.
+            Err(Failure::TimedOut | Failure::Capped) => (ErrorKind::TimedOut, earlier),
+        };
+        let stopped = self.as_mut().again(verdict, &mut error, tick).err()?;
+        let end = Error::new(kind, dependency).stopped_by(Some(stopped));
+        let end = end.judged(Some(verdict)).caused_by(error);
+        Some(Err(self.fail(end, tick)))
+    }
+
+    /// The attempt that the budget paid for has ended.
+    pub(super) fn settle(self: Pin<&mut Self>) {
+        let this = self.project();
+        if let (Some(budget), Some(past)) = (&this.shared.budget, this.past) {
+            if let Some(charge) = past.charge.take() {
+                budget.settle(charge);
+            }
+        }
+    }
+
+    /// The attempt that the budget paid for was not made.
+    pub(super) fn refund(self: Pin<&mut Self>) {
+        let this = self.project();
+        if let (Some(budget), Some(past)) = (&this.shared.budget, this.past) {
+            if let Some(charge) = past.charge.take() {
+                budget.refund(charge);
+            }
+        }
+    }
+
+    /// Ends before an attempt that found no room under the cap on sends: it was
+    /// not sent, and what was paid for it is given back.
+    fn capped(mut self: Pin<&mut Self>, tick: &mut Tick) -> Error {
+        self.as_mut().refund();
+        let this = self.as_mut().project();
+        this.frame.attempt = this.frame.attempt.saturating_sub(1);
+        let error = Error::new(ErrorKind::Refused, self.shared.dependency);
+        self.fail_as_before(error.stopped_by(Some(Stopped::CallCap)), tick)
+    }
+
+    /// Decides for another attempt and schedules it, with what is to be kept of
+    /// this one, or says what speaks against it.
+    fn again(
+        self: Pin<&mut Self>,
+        verdict: Verdict,
+        error: &mut Option<BoxError>,
+        tick: &mut Tick,
+    ) -> Result<(), Stopped> {
+        let this = self.project();
+        let (shared, frame, now) = (&**this.shared, &*this.frame, tick.now());
+        let (stage, request) = (&shared.stage, &*this.request);
+        let running = this.running.as_ref().get_ref();
+        let marks = frame.marks;
+        let situation = Situation {
+            verdict: &verdict,
+            idempotent: || !marks.any(Marks::NOT_IDEMPOTENT) && stage.idempotent(running),
+            attempts: frame.attempt,
+            retries_disabled: marks.any(Marks::NO_RETRIES),
+            replayable: || request.as_ref().is_some_and(|copy| stage.is_intact(copy)),
+            would_admit: || stage.would_admit(running, now),
+            has_room: || frame.cap.is_none_or(has_room),
+            // What the next hop was not granted is no time for an attempt.
+            deadline: lesser(frame.deadline, frame.granted_until),
+            now,
+        };
+        let settings = shared.settings.get();
+        let Next { delay, charge } = next(&settings, shared.budget.as_ref(), situation)?;
+        let past = Past {
+            verdict,
+            error: error.take(),
+            charge,
+        };
+        match this.past {
+            Some(kept) => **kept = past,
+            None => *this.past = Some(Box::new(past)),
+        }
+        *this.phase = Phase::Waiting((!delay.is_zero()).then(|| instant_after(now, delay)));
+        let retry = Event::Retry {
+            dependency: shared.dependency,
+            attempt: frame.attempt,
+            delay,
+            verdict,
+        };
+        emit(&shared.observers, &retry);
+        Ok(())
+    }
+}

@@ -1,0 +1,78 @@
+//! Yes or no, for a scope.
+
+/// A set of marks, in one byte: a call looks at all of them in one comparison,
+/// and they are copied as one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Marks(u8);
+
+impl Marks {
+    pub(crate) const NONE: Self = Self(0);
+    /// The caller wants one attempt only.
+    pub(crate) const NO_RETRIES: Self = Self(1);
+    /// The caller knows that this request may not be sent twice.
+    pub(crate) const NOT_IDEMPOTENT: Self = Self(1 << 1);
+    /// What the caller wishes, as against what the stacks say to each other.
+    pub(crate) const WISHES: Self = Self(Self::NO_RETRIES.0 | Self::NOT_IDEMPOTENT.0);
+    /// An attempt is polled around here, in the same task, whose permit its
+    /// answer may take over.
+    pub(crate) const LENDS_PERMITS: Self = Self(1 << 2);
+    /// Somebody around waits for a [`CallReport`](super::report::CallReport).
+    pub(crate) const REPORT_WANTED: Self = Self(1 << 3);
+    /// A stack below refused or gave up, and its answer may not carry a seal.
+    /// Travels outwards, unlike the rest.
+    pub(crate) const GIVEN_UP: Self = Self(1 << 4);
+
+    /// Whether any of `marks` is here.
+    pub(crate) const fn any(self, marks: Self) -> bool {
+        self.0 & marks.0 != 0
+    }
+
+    /// These and `marks`.
+    pub(crate) const fn and(self, marks: Self) -> Self {
+        Self(self.0 | marks.0)
+    }
+
+    /// These, as far as they are among `marks`.
+    pub(crate) const fn only(self, marks: Self) -> Self {
+        Self(self.0 & marks.0)
+    }
+
+    /// These but for `marks`.
+    pub(crate) const fn without(self, marks: Self) -> Self {
+        Self(self.0 & !marks.0)
+    }
+
+    /// These, with `marks` or without them.
+    pub(crate) const fn set(self, marks: Self, here: bool) -> Self {
+        if here {
+            self.and(marks)
+        } else {
+            self.without(marks)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_mark_comes_and_goes_by_itself() {
+        let all = [
+            Marks::NO_RETRIES,
+            Marks::NOT_IDEMPOTENT,
+            Marks::LENDS_PERMITS,
+            Marks::REPORT_WANTED,
+            Marks::GIVEN_UP,
+        ];
+        for one in all {
+            let others = all.into_iter().filter(|other| *other != one);
+            let others = others.fold(Marks::NONE, Marks::and);
+            assert!(!others.any(one));
+            assert_eq!(others.and(one).without(one), others);
+            assert_eq!(others.and(one).only(one), one);
+            assert!(Marks::NONE.set(one, true).any(one) && !one.set(one, false).any(one));
+        }
+        assert!(!Marks::WISHES.any(Marks::GIVEN_UP));
+    }
+}
