@@ -61,6 +61,7 @@ pub mod guide;
 #[cfg(feature = "http")]
 pub mod http;
 mod limit;
+mod moment;
 mod name;
 #[cfg(feature = "serde")]
 mod notice;

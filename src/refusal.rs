@@ -53,15 +53,11 @@ pub struct Refusal {
 }
 
 impl Refusal {
-    pub(crate) const fn new(
-        dependency: Name,
-        reason: RefusalReason,
-        retry_after: Option<Duration>,
-    ) -> Self {
+    pub(crate) const fn new(dependency: Name, reason: RefusalReason, retry_after: Span) -> Self {
         Self {
             dependency,
             note: None,
-            retry_after: Span::new(retry_after),
+            retry_after,
             reason,
         }
     }

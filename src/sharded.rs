@@ -92,7 +92,8 @@ impl<T> Deref for Handle<T> {
 }
 
 /// A number for this thread; consecutive threads get consecutive ones.
-fn this_thread() -> usize {
+#[inline]
+pub(crate) fn this_thread() -> usize {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
     thread_local! {
         static NUMBER: Cell<usize> = const { Cell::new(usize::MAX) };

@@ -8,7 +8,7 @@ use std::fmt;
 use std::time::Duration;
 
 /// Nanoseconds; longer than 584 years is kept as that.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Span(u64);
 
 const NONE: u64 = u64::MAX;
@@ -29,6 +29,22 @@ impl Span {
                 }
             }
         }
+    }
+
+    /// As of a duration of so many nanoseconds.
+    #[inline]
+    pub(crate) const fn of_nanos(nanos: Option<u64>) -> Self {
+        match nanos {
+            None => Self(NONE),
+            Some(NONE) => Self(NONE - 1),
+            Some(nanos) => Self(nanos),
+        }
+    }
+
+    /// The largest number, where there is none.
+    #[inline]
+    pub(crate) const fn nanos(self) -> u64 {
+        self.0
     }
 
     pub(crate) const fn get(self) -> Option<Duration> {

@@ -13,14 +13,14 @@ pub(crate) mod model;
 
 #[cfg(all(test, steadfast_loom))]
 mod source {
-    pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+    pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
     pub(crate) use loom::sync::{Mutex, MutexGuard};
 }
 
 #[cfg(not(all(test, steadfast_loom)))]
 mod source {
-    pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+    pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
     pub(crate) use std::sync::{Mutex, MutexGuard};
 }
 
-pub(crate) use source::{AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering};
+pub(crate) use source::{AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, fence};

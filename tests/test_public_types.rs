@@ -19,7 +19,7 @@ use steadfast::fallback::{
     SecondaryFuture, Value, With, WithFuture,
 };
 use steadfast::retry::{RetryFuture, RetryLayer, RetryLayerBuilder, RetryService};
-use steadfast::stage::{Limits, Outcome, Single};
+use steadfast::stage::{Attempted, Limits, Single};
 use steadfast::telemetry::{CallOutcome, Event, Observer};
 use steadfast::{
     Again, Backoff, Breaker, BreakerConfig, BreakerSetting, BreakerSnapshot, BreakerState,
@@ -142,7 +142,7 @@ pin!(OneBreaker: Send Sync Unpin);
 pin!(AttemptStage<DefaultClassify>: Send Sync Unpin);
 pin!(PerAttempt: Send Sync Unpin);
 pin!(Single<Shared, AttemptStage<DefaultClassify>>: Send Sync Unpin);
-pin!(Outcome<()>: Send Sync Unpin);
+pin!(Attempted<()>: Send Sync Unpin);
 pin!(Limits: Send Sync Unpin Copy);
 
 // Entries of a fallback.

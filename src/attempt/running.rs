@@ -18,8 +18,6 @@ pin_project! {
     {
         service: S,
         memo: Option<M>,
-        // Where a cap on sends is in scope, and the service works on one.
-        paid: Option<Paid>,
         #[pin]
         phase: Phase<Req, S::Future>,
     }
@@ -32,8 +30,8 @@ pin_project! {
         Idle,
         /// Waiting for the service to be ready.
         Waiting { request: Option<Req> },
-        /// The service works on it.
-        Calling { #[pin] future: F },
+        /// The service works on it; paid for, where a cap on sends is in scope.
+        Calling { #[pin] future: F, paid: Option<Paid> },
     }
 }
 
@@ -57,17 +55,13 @@ where
         Self {
             service,
             memo: None,
-            paid: None,
             phase: Phase::Idle,
         }
     }
 
     #[inline]
-    pub(super) fn begin(self: Pin<&mut Self>, request: Req, memo: M) {
-        let mut this = self.project();
-        *this.memo = Some(memo);
-        let request = Some(request);
-        this.phase.set(Phase::Waiting { request });
+    pub(super) fn begin(self: Pin<&mut Self>, memo: M) {
+        *self.project().memo = Some(memo);
     }
 
     pub(super) const fn memo(&self) -> Option<&M> {
@@ -79,54 +73,62 @@ where
         matches!(self.phase, Phase::Waiting { .. })
     }
 
-    /// Drives readiness and call. The inner future is dropped as soon as it
-    /// is done.
-    #[inline]
+    /// Drives readiness and call, of this request or of the one that waits.
+    /// The inner future is dropped as soon as it is done.
+    #[inline(always)]
     pub(super) fn poll_service(
         self: Pin<&mut Self>,
+        request: Option<Req>,
         cx: &mut Context<'_>,
     ) -> Poll<Step<S::Response>> {
         let mut this = self.project();
-        loop {
-            match this.phase.as_mut().project() {
-                PhaseProj::Calling { future } => {
-                    if let Some(paid) = this.paid {
-                        paid.enter();
-                    }
-                    let Poll::Ready(result) = future.poll(cx) else {
-                        return Poll::Pending;
-                    };
-                    this.phase.set(Phase::Idle);
-                    if let Some(paid) = this.paid.take() {
-                        paid.leave();
-                    }
-                    return Poll::Ready(Step::Done(result.map_err(Into::into)));
+        let request = match (request, this.phase.as_mut().project()) {
+            (Some(request), _) => Some(request),
+            (None, PhaseProj::Waiting { request }) => match request.take() {
+                Some(request) => Some(request),
+                None => panic!("polled again after the inner service panicked"),
+            },
+            (None, PhaseProj::Calling { .. }) => None,
+            (None, PhaseProj::Idle) => panic!("attempt polled after it ended"),
+        };
+        if let Some(request) = request {
+            match this.service.poll_ready(cx) {
+                Poll::Pending => {
+                    let request = Some(request);
+                    this.phase.set(Phase::Waiting { request });
+                    return Poll::Pending;
                 }
-                PhaseProj::Waiting { request } => match this.service.poll_ready(cx) {
-                    Poll::Pending => return Poll::Pending,
-                    Poll::Ready(Err(error)) => {
-                        this.phase.set(Phase::Idle);
-                        return Poll::Ready(Step::Unready(error.into()));
-                    }
-                    Poll::Ready(Ok(())) => {
-                        // As late as can be: what is counted is sent.
-                        let Ok(paid) = pay() else {
-                            return Poll::Ready(Step::Capped);
-                        };
-                        *this.paid = paid;
-                        if let Some(paid) = this.paid {
-                            paid.enter();
-                        }
-                        let Some(request) = request.take() else {
-                            panic!("polled again after the inner service panicked");
-                        };
-                        let future = this.service.call(request);
-                        this.phase.set(Phase::Calling { future });
-                    }
-                },
-                PhaseProj::Idle => panic!("attempt polled after it ended"),
+                Poll::Ready(Err(error)) => {
+                    this.phase.set(Phase::Idle);
+                    return Poll::Ready(Step::Unready(error.into()));
+                }
+                Poll::Ready(Ok(())) => {}
             }
+            // As late as can be: what is counted is sent.
+            let Ok(paid) = pay() else {
+                return Poll::Ready(Step::Capped);
+            };
+            if let Some(paid) = &paid {
+                paid.enter();
+            }
+            let future = this.service.call(request);
+            this.phase.set(Phase::Calling { future, paid });
         }
+        let PhaseProj::Calling { future, paid } = this.phase.as_mut().project() else {
+            unreachable!("called above, or before");
+        };
+        if let Some(paid) = paid {
+            paid.enter();
+        }
+        let Poll::Ready(result) = future.poll(cx) else {
+            return Poll::Pending;
+        };
+        let paid = paid.take();
+        this.phase.set(Phase::Idle);
+        if let Some(paid) = paid {
+            paid.leave();
+        }
+        Poll::Ready(Step::Done(result.map_err(Into::into)))
     }
 
     /// Drops what the attempt holds. A clone that waited for readiness may
@@ -134,9 +136,13 @@ where
     /// place: nothing is held through a backoff.
     pub(super) fn let_go(self: Pin<&mut Self>) {
         let mut this = self.project();
-        let waiting = matches!(this.phase.as_mut().project(), PhaseProj::Waiting { .. });
+        let (waiting, paid) = match this.phase.as_mut().project() {
+            PhaseProj::Calling { paid, .. } => (false, paid.take()),
+            PhaseProj::Waiting { .. } => (true, None),
+            PhaseProj::Idle => (false, None),
+        };
         this.phase.set(Phase::Idle);
-        if let Some(paid) = this.paid.take() {
+        if let Some(paid) = paid {
             paid.leave();
         }
         if waiting {

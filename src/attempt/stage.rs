@@ -5,18 +5,19 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::time::Instant;
 use tower::{BoxError, Service};
 
 use super::running::{AttemptRunning, Step};
 use crate::classify::traits::Classify;
 use crate::classify::verdict::{Again, Health, Verdict};
 use crate::error::{Stopped, given_up_below};
-use crate::limit::lesser;
+use crate::moment::Moment;
 use crate::refusal::Refusal;
 use crate::scope::ambient::Ambient;
 use crate::scope::marks::Marks;
-use crate::stage::timer::{Tick, Timer};
+use crate::span::Span;
+use crate::stage::timer::Timer;
+use crate::stage::turn::Turn;
 use crate::stage::{Attempted, Drive, Failure, Limits, Renew, Unsuccess};
 
 /// Settings of single attempts; the stage of an
@@ -24,30 +25,31 @@ use crate::stage::{Attempted, Drive, Failure, Limits, Renew, Unsuccess};
 #[derive(Debug)]
 pub struct AttemptStage<C> {
     classify: Arc<C>,
-    timeout: Option<Duration>,
+    timeout: Span,
 }
 
 impl<C> AttemptStage<C> {
     pub(crate) const fn new(classify: Arc<C>, timeout: Option<Duration>) -> Self {
-        Self { classify, timeout }
+        Self {
+            classify,
+            timeout: Span::new(timeout),
+        }
     }
 
     pub(crate) const fn timeout(&self) -> Option<Duration> {
-        self.timeout
+        self.timeout.get()
     }
 
     /// When the attempt must end: the sooner of its own timeout and the
     /// call's deadline.
-    fn until(&self, limits: Limits) -> Option<Instant> {
-        let own = self.timeout;
-        let own = own.and_then(|timeout| limits.started.checked_add(timeout));
-        lesser(own, limits.deadline)
+    fn until(&self, limits: Limits) -> Moment {
+        limits.started.after(self.timeout).min(limits.deadline)
     }
 
     /// What to say of an attempt that its limit cut short.
     #[cold]
-    fn cut_short<Res>(&self, waiting: bool, limits: Limits, now: Instant) -> Unsuccess<Res> {
-        if limits.deadline.is_some_and(|deadline| deadline <= now) {
+    fn cut_short<Res>(&self, waiting: bool, limits: Limits, now: Moment) -> Unsuccess<Res> {
+        if limits.deadline <= now {
             return Unsuccess {
                 result: Err(Failure::DeadlineExceeded),
                 verdict: self.cut_by_deadline(limits.ran(now), limits),
@@ -68,10 +70,11 @@ impl<C> AttemptStage<C> {
     /// attempt as the deadline itself would have: whoever had no time to give
     /// does not make it a failing one. A further attempt would have less still.
     fn within_grant(&self, verdict: Verdict, limits: Limits) -> Verdict {
-        let Some(until) = Ambient::current().granted_until else {
+        let until = Ambient::current().granted_until;
+        if until == Moment::NEVER {
             return verdict;
-        };
-        let now = Instant::now();
+        }
+        let now = Moment::now();
         if now < until || self.had_its_share(limits.ran(now), limits) {
             return verdict;
         }
@@ -91,7 +94,7 @@ impl<C> AttemptStage<C> {
     }
 
     fn had_its_share(&self, ran: Duration, limits: Limits) -> bool {
-        let share = lesser(self.timeout, limits.total.get());
+        let share = self.timeout.min(limits.total).get();
         share.is_some_and(|share| ran >= share / 2)
     }
 }
@@ -108,11 +111,11 @@ where
     type Entry = ();
 
     #[inline]
-    fn enter(&self, _: &Req, _: Instant) -> Result<(), Refusal> {
+    fn enter(&self, _: &Req, _: Moment) -> Result<(), Refusal> {
         Ok(())
     }
 
-    fn would_admit(&self, _: &Self::Running, _: Instant) -> Result<(), Refusal> {
+    fn would_admit(&self, _: &Self::Running, _: Moment) -> Result<(), Refusal> {
         Ok(())
     }
 
@@ -124,28 +127,28 @@ where
         AttemptRunning::new(service)
     }
 
-    #[inline]
+    #[inline(always)]
     fn start(
         &self,
         running: Pin<&mut Self::Running>,
-        request: Req,
-        _: Instant,
+        request: &Req,
+        _: Moment,
     ) -> Result<(), Refusal> {
-        let memo = self.classify.memo(&request);
-        running.begin(request, memo);
+        running.begin(self.classify.memo(request));
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     fn poll_attempt(
         &self,
         mut running: Pin<&mut Self::Running>,
+        request: Option<Req>,
         timer: Pin<&mut Timer>,
-        tick: &mut Tick,
+        turn: &mut Turn,
         limits: Limits,
         cx: &mut Context<'_>,
     ) -> Poll<Attempted<S::Response>> {
-        match running.as_mut().poll_service(cx) {
+        match running.as_mut().poll_service(request, cx) {
             Poll::Ready(Step::Done(result)) => {
                 let Some(memo) = running.memo() else {
                     unreachable!("an attempt that ended was begun with a memo");
@@ -154,13 +157,14 @@ where
                 let verdict = self.classify.classify(memo, of_result);
                 match result {
                     Ok(answer) if verdict.is_success() => {
-                        Poll::Ready(Attempted::Success(answer, verdict))
+                        turn.succeeded(verdict);
+                        Poll::Ready(Attempted::Success(answer))
                     }
                     result => {
                         // What follows is timed from here: how long a breaker
                         // opens, how long the loop waits. A success is merely
                         // counted, and a time from the same poll will do.
-                        *tick = Tick::unread();
+                        turn.time_passes();
                         let verdict = self.judge(verdict, result.as_ref().err(), limits);
                         let result = result.map_err(Failure::Service);
                         unsuccessful(Unsuccess { result, verdict })
@@ -180,20 +184,17 @@ where
                 unsuccessful(Unsuccess { result, verdict })
             }
             Poll::Pending => {
-                let Some(until) = self.until(limits) else {
-                    return Poll::Pending;
-                };
-                if timer.poll_until(until, cx).is_pending() {
+                if timer.poll_until_moment(self.until(limits), cx).is_pending() {
                     return Poll::Pending;
                 }
                 let waiting = running.is_waiting();
                 running.let_go();
-                unsuccessful(self.cut_short(waiting, limits, tick.now()))
+                unsuccessful(self.cut_short(waiting, limits, turn.now()))
             }
         }
     }
 
-    fn abandon(&self, _: Pin<&mut Self::Running>, _: Option<Instant>) {}
+    fn abandon(&self, _: Pin<&mut Self::Running>, _: Option<Moment>) {}
 
     fn copy(&self, request: &Req) -> Option<Req> {
         self.classify.copy(request)

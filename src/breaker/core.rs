@@ -1,31 +1,43 @@
 //! One breaker's shared state: the machine behind a lock that only changes of
 //! state take, and in front of it the words that every call reads.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use tokio::sync::watch;
-use tokio::time::Instant;
 
 use super::alarm::Alarms;
 use super::config::BreakerConfig;
 use super::door::{
-    AJAR, CLOSED, DISABLED, DOOR_MASK, SHUT_OPEN, SHUT_PROBES, door_word, generation_of,
+    AJAR, ATTENDED, CLOSED, DISABLED, DOOR_MASK, SHUT_OPEN, SHUT_PROBES, door_word, generation_of,
+    is_shut,
 };
-use super::in_flight::InFlight;
-use super::news::{News, Seen, Told};
+#[cfg(feature = "keyed")]
+use super::news::Listeners;
+use super::news::{Seen, Told};
 use super::rules::Rules;
 use super::snapshot::BreakerSnapshot;
 use super::state::{BreakerState, Machine};
-use super::ticket::{Admission, Ticket, TicketKind, Transition};
-use super::window::Meter;
+use super::ticket::{Admission, Ticket, Transition};
+use super::window::{Meter, Thresholds};
 use crate::config::ConfigError;
+use crate::moment::Moment;
 use crate::name::Name;
 use crate::refusal::{Refusal, RefusalReason};
-use crate::span::nanos;
-use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
+use crate::span::{Span, nanos};
+use crate::sync::{AtomicU64, Ordering};
 use crate::telemetry::Observer;
 
+mod facts;
+mod kept;
+mod outcome;
+
+pub(crate) use facts::Facts;
+use kept::Kept;
+
+/// Of a breaker that has never failed there is the door, the counts, and what
+/// it shares with others of its registry: 64 bytes, and those of a window.
+///
 /// # Memory ordering
 ///
 /// `door` and `shut_until` mirror the machine and are written only under its
@@ -38,49 +50,41 @@ use crate::telemetry::Observer;
 /// given so is void once the generation has changed.
 #[derive(Debug)]
 pub(crate) struct Core {
-    name: Name,
-    base: Instant,
+    facts: Arc<Facts>,
     /// generation (32) | door (3)
     door: AtomicU64,
-    /// Until when a shut door stays shut.
-    shut_until: AtomicU64,
-    /// The first open time: what those are told to wait who come while probes
-    /// are out. Relaxed, as nothing else depends on it.
-    open_nanos: AtomicU64,
     meter: Meter,
-    in_flight: InFlight,
-    /// When the last failure was heard, plus one; zero for never.
-    last_failure: AtomicU64,
-    machine: Mutex<Machine>,
-    rules: Mutex<Rules>,
-    news: News,
+    kept: OnceLock<Box<Kept>>,
 }
 
 impl Core {
-    pub(crate) fn new(name: Name, config: &BreakerConfig) -> Result<Self, ConfigError> {
-        let rules = config.check()?;
-        Ok(Self {
-            name,
-            base: Instant::now(),
-            door: AtomicU64::new(door_word(0, CLOSED)),
-            shut_until: AtomicU64::new(0),
-            open_nanos: AtomicU64::new(nanos(rules.recovery.open_time)),
-            meter: Meter::new(&rules),
-            in_flight: InFlight::new(rules.concurrency_limit),
-            last_failure: AtomicU64::new(0),
-            machine: Mutex::new(Machine::new(rules.recovery)),
-            rules: Mutex::new(rules),
-            news: News::new(),
-        })
+    pub(crate) fn new(facts: Arc<Facts>) -> Self {
+        let door = match facts.rules.concurrency_limit {
+            None => CLOSED,
+            Some(_) => ATTENDED,
+        };
+        Self {
+            door: AtomicU64::new(door_word(0, door)),
+            meter: Meter::new(&facts.plan),
+            kept: OnceLock::new(),
+            facts,
+        }
     }
 
-    pub(crate) const fn name(&self) -> &'static str {
-        self.name.as_str()
+    fn kept(&self) -> &Kept {
+        let make = || Box::new(Kept::new(&self.facts.rules));
+        self.kept.get_or_init(make)
+    }
+
+    pub(crate) fn name(&self) -> &'static str {
+        self.facts.name.as_str()
     }
 
     /// The settings, as last configured. For descriptions, not for calls.
     pub(crate) fn rules(&self) -> Rules {
-        *self.rules.lock().unwrap_or_else(PoisonError::into_inner)
+        let kept = self.kept.get();
+        let own = kept.and_then(|kept| kept.rules().as_deref().copied());
+        own.unwrap_or(self.facts.rules)
     }
 
     /// The breaker's own word on when a dropped call counts.
@@ -89,34 +93,52 @@ impl Core {
     }
 
     /// Whether anybody wants to know how long calls run.
-    pub(crate) const fn measures_time(&self) -> bool {
-        self.meter.counts_slow_calls()
+    pub(crate) fn measures_time(&self) -> bool {
+        self.facts.plan.counts_slow_calls()
+    }
+
+    fn thresholds(&self) -> &Thresholds {
+        match self.kept.get() {
+            Some(kept) => &kept.thresholds,
+            None => &self.facts.thresholds,
+        }
     }
 
     /// Uses other settings and keeps the state and what has been counted.
     pub(crate) fn reconfigure(&self, config: &BreakerConfig) -> Result<(), ConfigError> {
         let rules = config.check()?;
-        let mut kept = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
-        self.meter.reconfigure(&rules)?;
-        self.in_flight.set_limit(rules.concurrency_limit);
-        let mut machine = self.lock();
+        self.facts.plan.check(&rules)?;
+        let kept = self.kept();
+        let mut own = kept.rules();
+        kept.thresholds.set(&rules);
+        kept.in_flight.set_limit(rules.concurrency_limit);
+        let mut machine = kept.lock();
         machine.reconfigure(rules.recovery);
         let open_time = nanos(rules.recovery.open_time);
-        self.open_nanos.store(open_time, Ordering::Relaxed);
-        self.publish(&machine);
-        *kept = rules;
+        kept.open_nanos.store(open_time, Ordering::Relaxed);
+        self.publish(kept, &machine);
+        *own = Some(Box::new(rules));
         Ok(())
     }
 
-    pub(crate) fn state(&self, now: Instant) -> BreakerState {
-        self.lock().state(self.since_base(now))
+    /// The machine as it is, or as it would begin.
+    fn look_at<T>(&self, look: impl FnOnce(&Machine) -> T) -> T {
+        match self.kept.get() {
+            Some(kept) => look(&kept.lock()),
+            None => look(&Machine::new(self.facts.rules.recovery)),
+        }
     }
 
-    pub(crate) fn snapshot(&self, now: Instant) -> BreakerSnapshot {
-        let now = self.since_base(now);
-        let machine = self.lock();
+    pub(crate) fn state(&self, now: Moment) -> BreakerState {
+        let now = now.nanos();
+        self.look_at(|machine| machine.state(now))
+    }
+
+    pub(crate) fn snapshot(&self, now: Moment) -> BreakerSnapshot {
+        let now = now.nanos();
+        let in_flight = self.kept.get().map_or(0, |kept| kept.in_flight.now());
         let wait = |until: u64| Duration::from_nanos(until.saturating_sub(now));
-        BreakerSnapshot {
+        self.look_at(|machine| BreakerSnapshot {
             dependency: self.name(),
             state: machine.state(now),
             generation: machine.generation(),
@@ -124,19 +146,22 @@ impl Core {
             failed_recoveries: machine.failed_recoveries(now),
             next_check: machine.open_until().map(wait),
             forced_reason: machine.forced_reason().map(Name::as_str),
-            counts: self.meter.counts(now),
-            in_flight: self.in_flight.now(),
-        }
+            counts: self
+                .meter
+                .counts(&self.facts.plan, machine.generation(), now),
+            in_flight,
+        })
     }
 
     /// A receiver that is told of each new generation.
     pub(crate) fn watch(&self) -> watch::Receiver<u32> {
-        self.news.watch(|| self.lock().generation())
+        let kept = self.kept();
+        kept.news.watch(|| kept.lock().generation())
     }
 
     /// Those who are woken at each change of state.
-    pub(super) const fn alarms(&self) -> &Alarms {
-        &self.news.alarms
+    pub(super) fn alarms(&self) -> &Alarms {
+        &self.kept().news.alarms
     }
 
     /// Whether the door is shut for certain: a look for those who mean to ask
@@ -144,31 +169,32 @@ impl Core {
     /// counts those who ask: turned away by looks alone, they would never add
     /// up to its share.
     #[inline]
-    pub(crate) fn is_shut(&self, now: impl FnOnce() -> Instant) -> Result<(), Refusal> {
+    pub(crate) fn is_shut(&self, now: impl FnOnce() -> Moment) -> Result<(), Refusal> {
         let door = self.door.load(Ordering::Acquire);
-        match door & DOOR_MASK {
-            SHUT_OPEN | SHUT_PROBES => self.knock(door, self.since_base(now())),
-            _ => Ok(()),
+        if is_shut(door) {
+            return self.knock(door, now().nanos());
         }
+        Ok(())
     }
 
     /// A look without a reservation. `now` is asked only if the breaker is
     /// not closed.
     #[inline]
-    pub(crate) fn would_admit(&self, now: impl FnOnce() -> Instant) -> Result<(), Refusal> {
+    pub(crate) fn would_admit(&self, now: impl FnOnce() -> Moment) -> Result<(), Refusal> {
         let door = self.door.load(Ordering::Acquire);
-        if door & DOOR_MASK == CLOSED && !self.in_flight.is_limited() {
+        if door & DOOR_MASK == CLOSED {
             return Ok(());
         }
-        self.look(door, self.since_base(now()))
+        self.look(door, now().nanos())
     }
 
     #[cold]
     fn look(&self, door: u64, now: u64) -> Result<(), Refusal> {
         self.knock(door, now)?;
+        let kept = self.kept();
         // A copy of the machine answers as it would, and is thrown away.
-        let mut machine = self.lock().clone();
-        if !machine.is_forced() && !self.in_flight.has_room(machine.share(now)) {
+        let mut machine = kept.lock().clone();
+        if !machine.is_forced() && !kept.in_flight.has_room(machine.share(now)) {
             return Err(self.refusal(RefusalReason::ConcurrencyLimit, None));
         }
         self.answer(machine.admit(now).0, now).map(drop)
@@ -176,44 +202,43 @@ impl Core {
 
     /// Whether a door that is not closed stands to be asked at the machine.
     fn knock(&self, door: u64, now: u64) -> Result<(), Refusal> {
-        let until = self.shut_until.load(Ordering::Acquire);
-        let shut = match door & DOOR_MASK {
-            SHUT_OPEN => Admission::Open { until },
-            SHUT_PROBES => Admission::ProbesOut { lease_over: until },
-            _ => return Ok(()),
-        };
-        if now < until {
-            return self.answer(shut, now).map(drop);
+        if !is_shut(door) {
+            return Ok(());
         }
-        Ok(())
+        let until = self.kept().shut_until.load(Ordering::Acquire);
+        if now >= until {
+            return Ok(());
+        }
+        if door & DOOR_MASK == SHUT_OPEN {
+            return Err(self.refusal(RefusalReason::Open, Some(until - now)));
+        }
+        let out = Admission::ProbesOut { lease_over: until };
+        self.answer(out, now).map(drop)
     }
 
     /// Takes admission: to be answered by exactly one `record` or `give_up`.
     #[inline]
-    pub(crate) fn admit(&self, now: impl FnOnce() -> Instant) -> Result<Ticket, Refusal> {
+    pub(crate) fn admit(&self, now: impl FnOnce() -> Moment) -> Result<Ticket, Refusal> {
         let door = self.door.load(Ordering::Acquire);
-        if door & DOOR_MASK == CLOSED && !self.in_flight.is_limited() {
-            return Ok(Ticket {
-                generation: generation_of(door),
-                kind: TicketKind::Counted,
-                placed: false,
-            });
+        if door & DOOR_MASK == CLOSED {
+            return Ok(Ticket::plain(generation_of(door)));
         }
-        self.admit_at_machine(door, self.since_base(now()))
+        self.admit_at_machine(door, now().nanos())
     }
 
     #[cold]
     fn admit_at_machine(&self, door: u64, now: u64) -> Result<Ticket, Refusal> {
         self.knock(door, now)?;
+        let kept = self.kept();
         let (admission, told) = {
-            let mut machine = self.lock();
+            let mut machine = kept.lock();
             let from = machine.kept_state();
             // The place first: a call that finds none must not use up a slot.
             // But whoever forced it open gave a reason, and that is the answer.
             let placed = if machine.is_forced() {
                 Some(false)
             } else {
-                self.in_flight.enter(machine.share(now))
+                kept.in_flight.enter(machine.share(now))
             };
             let Some(placed) = placed else {
                 return Err(self.refusal(RefusalReason::ConcurrencyLimit, None));
@@ -222,15 +247,15 @@ impl Core {
             if transition == Some(Transition::Closed) {
                 self.begin_period(&machine);
             }
-            self.publish(&machine);
+            self.publish(kept, &machine);
             let admission = match admission {
-                Admission::Admitted(ticket) => Admission::Admitted(Ticket { placed, ..ticket }),
+                Admission::Admitted(ticket) => Admission::Admitted(ticket.placed(placed)),
                 refused => {
-                    self.in_flight.leave(placed);
+                    kept.in_flight.leave(placed);
                     refused
                 }
             };
-            (admission, self.note(transition, from, &machine))
+            (admission, note(kept, transition, from, &machine))
         };
         let ticket = self.answer(admission, now)?;
         // A listener that panics must not take the slot with it.
@@ -246,12 +271,12 @@ impl Core {
             Admission::Admitted(ticket) => return Ok(ticket),
             Admission::Open { until } => (RefusalReason::Open, Some(until.saturating_sub(now))),
             Admission::ProbesOut { lease_over } => {
-                let open_time = self.open_nanos.load(Ordering::Relaxed);
+                let open_time = self.kept().open_nanos.load(Ordering::Relaxed);
                 let wait = open_time.min(lease_over.saturating_sub(now));
                 (RefusalReason::HalfOpen, Some(wait))
             }
             Admission::OverShare => {
-                let ramp = nanos(self.lock().settings().ramp);
+                let ramp = nanos(self.kept().lock().settings().ramp);
                 (RefusalReason::Recovering, Some(ramp / 10))
             }
             Admission::Forced(note) => {
@@ -262,38 +287,39 @@ impl Core {
         Err(self.refusal(reason, wait))
     }
 
-    pub(crate) fn force_open(&self, reason: Name, now: Instant) {
-        let now = self.since_base(now);
+    pub(crate) fn force_open(&self, reason: Name, now: Moment) {
+        let now = now.nanos();
         self.change(|machine| {
             machine.forgive(now);
             Some(machine.force_open(reason))
         });
     }
 
-    pub(crate) fn disable(&self, now: Instant) {
-        let now = self.since_base(now);
+    pub(crate) fn disable(&self, now: Moment) {
+        let now = now.nanos();
         self.change(|machine| {
             machine.forgive(now);
             Some(machine.disable())
         });
     }
 
-    pub(crate) fn reset(&self, now: Instant) {
-        let now = self.since_base(now);
+    pub(crate) fn reset(&self, now: Moment) {
+        let now = now.nanos();
         self.change(|machine| Some(machine.reset(now)));
     }
 
     /// Changes the machine, shows the change at the door, and tells of it.
     fn change(&self, change: impl FnOnce(&mut Machine) -> Option<Transition>) {
+        let kept = self.kept();
         let told = {
-            let mut machine = self.lock();
+            let mut machine = kept.lock();
             let from = machine.kept_state();
             let transition = change(&mut machine);
             if matches!(transition, Some(Transition::Closed | Transition::Disabled)) {
                 self.begin_period(&machine);
             }
-            self.publish(&machine);
-            self.note(transition, from, &machine)
+            self.publish(kept, &machine);
+            note(kept, transition, from, &machine)
         };
         self.tell(told);
     }
@@ -309,17 +335,18 @@ impl Core {
     }
 
     /// Shows the machine's state at the door.
-    fn publish(&self, machine: &Machine) {
+    fn publish(&self, kept: &Kept, machine: &Machine) {
         let door = match machine.shut() {
             Some(Admission::Open { until }) => {
-                self.shut_until.store(until, Ordering::Release);
+                kept.shut_until.store(until, Ordering::Release);
                 SHUT_OPEN
             }
             Some(Admission::ProbesOut { lease_over }) => {
-                self.shut_until.store(lease_over, Ordering::Release);
+                kept.shut_until.store(lease_over, Ordering::Release);
                 SHUT_PROBES
             }
             _ => match machine.kept_state() {
+                BreakerState::Closed if kept.in_flight.is_limited() => ATTENDED,
                 BreakerState::Closed => CLOSED,
                 BreakerState::Disabled => DISABLED,
                 _ => AJAR,
@@ -329,20 +356,10 @@ impl Core {
         self.door.store(word, Ordering::Release);
     }
 
-    /// Takes note of a change of state, under the lock, for those who listen.
-    fn note(
-        &self,
-        transition: Option<Transition>,
-        from: BreakerState,
-        machine: &Machine,
-    ) -> Option<Told> {
-        transition.map(|transition| self.news.note(transition, from, machine.generation()))
-    }
-
     /// Tells of a change of state, outside of the lock.
     fn tell(&self, told: Option<Told>) {
         if let Some(told) = told {
-            self.news.tell(self.name(), &told);
+            self.kept().news.tell(self.name(), &told);
         }
     }
 
@@ -352,35 +369,39 @@ impl Core {
         observer: &Arc<dyn Observer>,
         key: Option<Box<str>>,
     ) -> Option<Seen> {
-        let machine = self.lock();
+        let kept = self.kept();
+        let machine = kept.lock();
         let state = machine.kept_state();
-        self.news.add(observer, key, self.name(), state)
+        kept.news.add(observer, key, self.name(), state)
+    }
+
+    /// Lets all of a registry's observers hear of it from the start. For a
+    /// breaker that nobody else has a handle of yet.
+    #[cfg(feature = "keyed")]
+    pub(super) fn begin_observed(&self, listeners: Listeners) -> Seen {
+        self.kept().news.begin(self.name(), listeners)
     }
 
     /// Says that it is no more, to those who observe it.
     pub(super) fn unobserve(&self) -> Option<Seen> {
-        let state = || self.lock().kept_state();
-        self.news.end(self.name(), state)
-    }
-
-    #[cfg(feature = "keyed")]
-    pub(super) const fn news(&self) -> &News {
-        &self.news
+        let kept = self.kept.get()?;
+        let state = || kept.lock().kept_state();
+        kept.news.end(self.name(), state)
     }
 
     fn refusal(&self, reason: RefusalReason, wait: Option<u64>) -> Refusal {
-        Refusal::new(self.name, reason, wait.map(Duration::from_nanos))
+        Refusal::new(self.facts.name, reason, Span::of_nanos(wait))
     }
+}
 
-    fn since_base(&self, now: Instant) -> u64 {
-        nanos(now.saturating_duration_since(self.base))
-    }
-
-    /// No code of a user's runs under the lock, so a poisoned one holds a
-    /// machine that is whole.
-    fn lock(&self) -> MutexGuard<'_, Machine> {
-        self.machine.lock().unwrap_or_else(PoisonError::into_inner)
-    }
+/// Takes note of a change of state, under the lock, for those who listen.
+fn note(
+    kept: &Kept,
+    transition: Option<Transition>,
+    from: BreakerState,
+    machine: &Machine,
+) -> Option<Told> {
+    transition.map(|transition| kept.news.note(transition, from, machine.generation()))
 }
 
 impl Drop for Core {
@@ -402,8 +423,6 @@ impl Drop for GiveUp<'_> {
         self.core.give_up(self.ticket);
     }
 }
-
-mod outcome;
 
 #[cfg(test)]
 mod tests;

@@ -4,17 +4,16 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::task::Waker;
 
-use tokio::time::Instant;
-
 use super::alarm::Alarm;
 use super::config::BreakerConfig;
-use super::core::Core;
+use super::core::{Core, Facts};
 use super::snapshot::BreakerSnapshot;
 use super::state::BreakerState;
 use super::ticket::Ticket;
 use super::watch::BreakerWatch;
 use crate::classify::verdict::Verdict;
 use crate::config::ConfigError;
+use crate::moment::Moment;
 use crate::name::Name;
 use crate::refusal::Refusal;
 use crate::telemetry::Observer;
@@ -68,11 +67,15 @@ impl Breaker {
         name: impl Into<Cow<'static, str>>,
         config: BreakerConfig,
     ) -> Result<Self, ConfigError> {
-        let core = Core::new(Name::new(name.into()), &config)?;
+        let facts = Facts::new(Name::new(name.into()), &config)?;
         drop(config);
-        Ok(Self {
-            core: Arc::new(core),
-        })
+        Ok(Self::of(Arc::new(facts)))
+    }
+
+    /// One of those with these settings.
+    pub(super) fn of(facts: Arc<Facts>) -> Self {
+        let core = Arc::new(Core::new(facts));
+        Self { core }
     }
 
     pub(crate) fn core(&self) -> &Core {
@@ -100,7 +103,7 @@ impl Breaker {
     /// Where it stands now.
     #[must_use]
     pub fn state(&self) -> BreakerState {
-        self.core.state(Instant::now())
+        self.core.state(Moment::now())
     }
 
     /// Whether a call would be admitted now. A look: nothing is reserved, and
@@ -110,7 +113,7 @@ impl Breaker {
     ///
     /// The refusal that the call would get.
     pub fn would_admit(&self) -> Result<(), Refusal> {
-        self.core.would_admit(Instant::now)
+        self.core.would_admit(Moment::now)
     }
 
     /// Admits a call or refuses it. What comes of the call is told to the
@@ -120,13 +123,13 @@ impl Breaker {
     ///
     /// A refusal, which says when to come back.
     pub fn admit(&self) -> Result<Permit, Refusal> {
-        let ticket = self.core.admit(Instant::now)?;
-        let started = self.core.measures_time().then(Instant::now);
+        let ticket = self.core.admit(Moment::now)?;
+        let started = self.core.measures_time().then(Moment::now);
         Ok(self.permit(ticket, started))
     }
 
     /// The permit for what was admitted with this ticket.
-    pub(super) fn permit(&self, ticket: Ticket, started: Option<Instant>) -> Permit {
+    pub(super) fn permit(&self, ticket: Ticket, started: Option<Moment>) -> Permit {
         Permit {
             breaker: self.clone(),
             ticket: Some(ticket),
@@ -137,7 +140,7 @@ impl Breaker {
     /// All of its state at this instant.
     #[must_use]
     pub fn snapshot(&self) -> BreakerSnapshot {
-        self.core.snapshot(Instant::now())
+        self.core.snapshot(Moment::now())
     }
 
     /// News of its changes of state.
@@ -219,20 +222,20 @@ impl Breaker {
     /// Calls under way go on; what comes of them changes nothing.
     pub fn force_open(&self, reason: impl Into<Cow<'static, str>>) {
         self.core
-            .force_open(Name::new(reason.into()), Instant::now());
+            .force_open(Name::new(reason.into()), Moment::now());
     }
 
     /// Admits all calls from now on and opens at nothing, until it is
     /// [reset](Self::reset). Outcomes are counted still, for the
     /// [`snapshot`](Self::snapshot).
     pub fn disable(&self) {
-        self.core.disable(Instant::now());
+        self.core.disable(Moment::now());
     }
 
     /// Closes it, whatever its state, with an empty window and nothing
     /// remembered of failed recoveries.
     pub fn reset(&self) {
-        self.core.reset(Instant::now());
+        self.core.reset(Moment::now());
     }
 
     /// Uses other thresholds, open times, probes, recovery and limits from now
@@ -268,13 +271,19 @@ pub struct Permit {
     breaker: Breaker,
     ticket: Option<Ticket>,
     /// When it was given, where slow calls count.
-    started: Option<Instant>,
+    started: Option<Moment>,
 }
 
 impl Permit {
     /// The dependency works.
     pub fn success(self) {
-        self.record(&Verdict::success());
+        let mut this = self;
+        if let Some(ticket) = this.ticket.take() {
+            let core = &this.breaker.core;
+            // Where slow calls count, it has one.
+            let started = this.started.unwrap_or(Moment::NEVER);
+            core.record_success(ticket, started, Moment::now);
+        }
     }
 
     /// The dependency is failing.
@@ -292,7 +301,7 @@ impl Permit {
     pub fn record(mut self, verdict: &Verdict) {
         if let Some(ticket) = self.ticket.take() {
             let core = &self.breaker.core;
-            core.record(ticket, verdict, self.started, Instant::now);
+            core.record(ticket, verdict, self.started, Moment::now);
         }
     }
 }

@@ -8,11 +8,9 @@ use std::cell::Cell;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::time::Instant;
-
 use super::handle::{Breaker, Permit};
 use super::ticket::Ticket;
-use crate::classify::verdict::Verdict;
+use crate::moment::Moment;
 use crate::scope::ambient::Ambient;
 use crate::scope::marks::Marks;
 
@@ -96,19 +94,27 @@ pub(super) struct Claim {
 
 /// Takes the claim that was left in the poll that has just ended, or, before a
 /// poll, by whoever polls in its turn.
-#[inline]
+#[inline(always)]
 pub(super) fn left() -> Option<Claim> {
     if IS_LEFT.get() { left_behind() } else { None }
 }
 
-/// Leaves the claim again that was there before a poll: it is for an attempt
-/// further out, whose service claimed and then made a call of its own.
-#[inline]
-pub(super) fn leave_again(claim: Option<Claim>) {
-    if let Some(Claim { slot }) = claim {
-        LEFT.set(Some(slot));
-        IS_LEFT.set(true);
+/// The claim that was left in a poll, after which the one that was there before
+/// it is there again: that is for an attempt further out, whose service claimed
+/// and then made a call of its own.
+#[inline(always)]
+pub(super) fn left_within(of_outer: Option<Claim>) -> Option<Claim> {
+    let claim = left();
+    if let Some(of_outer) = of_outer {
+        leave_again(of_outer);
     }
+    claim
+}
+
+#[cold]
+fn leave_again(of_outer: Claim) {
+    LEFT.set(Some(of_outer.slot));
+    IS_LEFT.set(true);
 }
 
 #[cold]
@@ -127,12 +133,12 @@ impl Claim {
         self,
         breaker: &Breaker,
         ticket: Ticket,
-        started: Option<Instant>,
-        mut now: impl FnMut() -> Instant,
+        started: Moment,
+        mut now: impl FnMut() -> Moment,
     ) {
         let core = breaker.core();
-        if Arc::strong_count(&self.slot) == 1 || core.is_slow(started, &mut now) {
-            return core.record(ticket, &Verdict::success(), started, now);
+        if Arc::strong_count(&self.slot) == 1 || core.is_slow(Some(started), &mut now) {
+            return core.record_success(ticket, started, now);
         }
         let mut slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
         *slot = Some(breaker.permit(ticket, None));

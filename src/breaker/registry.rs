@@ -11,14 +11,15 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use papaya::{Equivalent, HashMap};
-use tokio::time::Instant;
 
 use super::config::BreakerConfig;
+use super::core::Facts;
 use super::handle::Breaker;
 use super::news::{Listeners, Seen};
 use super::rules::Rules;
 use super::stage::{pick, settings};
 use crate::config::ConfigError;
+use crate::moment::Moment;
 use crate::name::Name;
 use crate::telemetry::{Observer, Observers};
 
@@ -60,8 +61,7 @@ pub struct Breakers<K> {
 
 struct Shared<K> {
     name: Name,
-    config: BreakerConfig,
-    rules: Rules,
+    facts: Arc<Facts>,
     max_keys: usize,
     idle: Duration,
     map: HashMap<K, Entry, RandomState>,
@@ -89,7 +89,7 @@ struct Entry {
 struct Queued<K> {
     key: K,
     /// When it was last known to be in use.
-    used: Instant,
+    used: Moment,
 }
 
 /// How many keys a newcomer looks at to find one that is not in use, and how
@@ -128,17 +128,17 @@ impl<K: Hash + Eq + Clone> Breakers<K> {
             return Err(ConfigError::new("breakers.max_keys", 0, problem));
         }
         let name = Name::new(name.into());
-        let overflow = Breaker::new(name.as_str(), config.clone())?;
+        let facts = Arc::new(Facts::new(name, &config)?);
+        drop(config);
         Ok(Self {
             shared: Arc::new(Shared {
                 name,
-                rules: config.check()?,
-                config,
+                overflow: Breaker::of(Arc::clone(&facts)),
+                facts,
                 max_keys,
                 idle,
                 map: HashMap::new(),
                 queue: Mutex::new(VecDeque::new()),
-                overflow,
                 overflowed: AtomicU64::new(0),
                 observers: Mutex::new(Observers::NONE),
                 naming: OnceLock::new(),
@@ -271,7 +271,7 @@ impl<K: Hash + Eq + Clone> Breakers<K> {
     pub fn drop_idle(&self) {
         let shared = &*self.shared;
         let mut queue = shared.lock();
-        let now = Instant::now();
+        let now = Moment::now();
         let mut seen = Vec::new();
         for _ in 0..queue.len() {
             shared.look(&mut queue, now, Wanted::Idle, &mut seen);
@@ -335,7 +335,7 @@ impl<K: Hash + Eq + Clone> Shared<K> {
         if let Some(entry) = map.get(&key) {
             return entry.breaker.clone();
         }
-        let now = Instant::now();
+        let now = Moment::now();
         for _ in 0..TIDIES {
             self.look(&mut queue, now, Wanted::Idle, seen);
         }
@@ -343,17 +343,14 @@ impl<K: Hash + Eq + Clone> Shared<K> {
             self.overflowed.fetch_add(1, Ordering::Relaxed);
             return self.overflow.clone();
         }
-        let Ok(breaker) = Breaker::new(self.name.as_str(), self.config.clone()) else {
-            unreachable!("the settings were checked when the registry was made");
-        };
+        let breaker = Breaker::of(Arc::clone(&self.facts));
         let observers = self.observers().clone();
         if observers.listen() {
             let listeners = Listeners {
                 observers,
                 key: name,
             };
-            let news = breaker.core().news();
-            seen.push(news.begin(self.name.as_str(), listeners));
+            seen.push(breaker.core().begin_observed(listeners));
         }
         let entry = Entry {
             breaker: breaker.clone(),
@@ -370,7 +367,7 @@ impl<K: Hash + Eq + Clone> Shared<K> {
     fn make_room(
         &self,
         queue: &mut VecDeque<Queued<K>>,
-        now: Instant,
+        now: Moment,
         seen: &mut Vec<Seen>,
     ) -> bool {
         let looks = LOOKS.min(queue.len());
@@ -383,7 +380,7 @@ impl<K: Hash + Eq + Clone> Shared<K> {
     fn look(
         &self,
         queue: &mut VecDeque<Queued<K>>,
-        now: Instant,
+        now: Moment,
         wanted: Wanted,
         seen: &mut Vec<Seen>,
     ) -> Looked {
@@ -399,7 +396,7 @@ impl<K: Hash + Eq + Clone> Shared<K> {
             front.used = now;
         }
         let may_go = match wanted {
-            Wanted::Idle => now.saturating_duration_since(front.used) >= self.idle,
+            Wanted::Idle => now.since(front.used) >= self.idle,
             Wanted::Unused => !touched,
             Wanted::Any => true,
         };
@@ -413,7 +410,7 @@ impl<K: Hash + Eq + Clone> Shared<K> {
     }
 
     /// Whether this entry may go. Nobody gets a handle of it from then on.
-    fn retire(&self, entry: &Entry, now: Instant) -> bool {
+    fn retire(&self, entry: &Entry, now: Moment) -> bool {
         if !entry.breaker.core().is_forgettable(now, self.idle) {
             return false;
         }
@@ -495,7 +492,7 @@ where
 
 impl<K: Hash + Eq + Clone, Q: ?Sized, F> settings::Settings for KeyedBreakers<K, Q, F> {
     fn rules(&self) -> Option<Rules> {
-        Some(self.registry.shared.rules)
+        Some(self.registry.shared.facts.rules)
     }
 
     fn observe(&self, observer: &Arc<dyn Observer>) {
@@ -503,7 +500,7 @@ impl<K: Hash + Eq + Clone, Q: ?Sized, F> settings::Settings for KeyedBreakers<K,
     }
 
     #[cfg(feature = "serde")]
-    fn snapshots(&self, now: Instant) -> Vec<crate::NamedBreaker> {
+    fn snapshots(&self, now: Moment) -> Vec<crate::NamedBreaker> {
         let shared = &self.registry.shared;
         let keyed = self.registry.all().into_iter();
         let keyed = keyed.map(|(key, breaker)| (shared.name_of(&key).map(String::from), breaker));

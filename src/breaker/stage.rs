@@ -5,7 +5,6 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use pin_project_lite::pin_project;
-use tokio::time::Instant;
 
 use super::core::Core;
 use super::handle::Breaker;
@@ -13,8 +12,10 @@ use super::late::{self, Claim};
 use super::ticket::Ticket;
 use crate::classify::verdict::Verdict;
 use crate::error::Stopped;
+use crate::moment::Moment;
 use crate::refusal::Refusal;
-use crate::stage::timer::{Tick, Timer};
+use crate::stage::timer::Timer;
+use crate::stage::turn::Turn;
 use crate::stage::{Attempted, Drive, Limits};
 
 /// Which breaker judges a request. Sealed.
@@ -68,6 +69,8 @@ pub(crate) mod settings {
     use super::super::rules::Rules;
     use std::sync::Arc;
 
+    use crate::moment::Moment;
+
     use crate::telemetry::Observer;
 
     pub trait Settings {
@@ -78,7 +81,7 @@ pub(crate) mod settings {
 
         /// All of them.
         #[cfg(feature = "serde")]
-        fn snapshots(&self, now: tokio::time::Instant) -> Vec<crate::NamedBreaker>;
+        fn snapshots(&self, now: Moment) -> Vec<crate::NamedBreaker>;
     }
 
     impl Settings for super::OneBreaker {
@@ -93,7 +96,7 @@ pub(crate) mod settings {
         }
 
         #[cfg(feature = "serde")]
-        fn snapshots(&self, now: tokio::time::Instant) -> Vec<crate::NamedBreaker> {
+        fn snapshots(&self, now: Moment) -> Vec<crate::NamedBreaker> {
             let breaker = self.breaker.iter();
             let named = breaker.map(|one| crate::NamedBreaker::new(None, one.core().snapshot(now)));
             named.collect()
@@ -115,11 +118,11 @@ pub struct BreakerStage<T, B = OneBreaker> {
 impl<T, B> BreakerStage<T, B> {
     /// Whoever drops a call early has changed their mind; whoever drops it
     /// late has given up on the dependency.
-    fn abandon_ticket(&self, core: &Core, ticket: Ticket, started: Option<Instant>) {
+    fn abandon_ticket(&self, core: &Core, ticket: Ticket, started: Option<Moment>) {
         let limit = core.abandoned_after().or(self.abandoned_after);
         if let (Some(limit), Some(started)) = (limit, started) {
-            let now = Instant::now();
-            if now.saturating_duration_since(started) >= limit {
+            let now = Moment::now();
+            if now.since(started) >= limit {
                 let verdict = Verdict::ambiguous().because("abandoned");
                 return core.record(ticket, &verdict, Some(started), || now);
             }
@@ -151,7 +154,7 @@ where
     type Entry = B::Picked;
 
     #[inline]
-    fn enter(&self, request: &Req, now: Instant) -> Result<B::Picked, Refusal> {
+    fn enter(&self, request: &Req, now: Moment) -> Result<B::Picked, Refusal> {
         let picked = self.breakers.pick(request);
         if let Some(breaker) = self.breakers.breaker(&picked) {
             breaker.core().is_shut(|| now)?;
@@ -159,7 +162,7 @@ where
         Ok(picked)
     }
 
-    fn would_admit(&self, running: &Self::Running, now: Instant) -> Result<(), Refusal> {
+    fn would_admit(&self, running: &Self::Running, now: Moment) -> Result<(), Refusal> {
         match self.breakers.breaker(&running.picked) {
             Some(breaker) => breaker.core().would_admit(|| now),
             None => Ok(()),
@@ -179,63 +182,66 @@ where
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn start(
         &self,
         running: Pin<&mut Self::Running>,
-        request: Req,
-        now: Instant,
+        request: &Req,
+        now: Moment,
     ) -> Result<(), Refusal> {
         let this = running.project();
         if let Some(breaker) = self.breakers.breaker(this.picked) {
             *this.ticket = Some(breaker.core().admit(|| now)?);
-            *this.claim = None;
         }
         self.attempt.start(this.attempt, request, now)
     }
 
-    #[inline]
+    #[inline(always)]
     fn poll_attempt(
         &self,
         running: Pin<&mut Self::Running>,
+        request: Option<Req>,
         timer: Pin<&mut Timer>,
-        tick: &mut Tick,
+        turn: &mut Turn,
         limits: Limits,
         cx: &mut Context<'_>,
     ) -> Poll<Attempted<T::Response>> {
         let this = running.project();
         let of_outer = late::left();
-        let polled = self
-            .attempt
-            .poll_attempt(this.attempt, timer, tick, limits, cx);
-        if let Some(claim) = late::left() {
-            *this.claim = Some(claim);
-        }
-        late::leave_again(of_outer);
-        let Poll::Ready(attempted) = &polled else {
-            return polled;
-        };
-        let Some(breaker) = self.breakers.breaker(this.picked) else {
-            return polled;
-        };
-        let Some(ticket) = this.ticket.take() else {
-            return polled;
-        };
-        let (core, started) = (breaker.core(), Some(limits.started));
-        match attempted {
-            Attempted::Success(..) => match this.claim.take() {
-                None => core.record_success(ticket, started, || tick.now()),
-                Some(claim) => claim.hand_over(breaker, ticket, started, || tick.now()),
-            },
-            Attempted::Unsuccess(unsuccess) => {
+        let attempt = &self.attempt;
+        match attempt.poll_attempt(this.attempt, request, timer, turn, limits, cx) {
+            Poll::Pending => {
+                if let Some(claim) = late::left_within(of_outer) {
+                    *this.claim = Some(claim);
+                }
+                Poll::Pending
+            }
+            Poll::Ready(Attempted::Success(answer)) => {
+                let claim = late::left_within(of_outer).or(this.claim.take());
+                let breaker = self.breakers.breaker(this.picked);
+                if let (Some(breaker), Some(ticket)) = (breaker, this.ticket.take()) {
+                    let (core, started) = (breaker.core(), limits.started);
+                    match claim {
+                        None => core.record_success(ticket, started, || turn.now()),
+                        Some(claim) => claim.hand_over(breaker, ticket, started, || turn.now()),
+                    }
+                }
+                Poll::Ready(Attempted::Success(answer))
+            }
+            Poll::Ready(Attempted::Unsuccess(unsuccess)) => {
+                drop(late::left_within(of_outer));
                 *this.claim = None;
-                core.record(ticket, &unsuccess.verdict, started, || tick.now());
+                let breaker = self.breakers.breaker(this.picked);
+                if let (Some(breaker), Some(ticket)) = (breaker, this.ticket.take()) {
+                    let (core, started) = (breaker.core(), Some(limits.started));
+                    core.record(ticket, &unsuccess.verdict, started, || turn.now());
+                }
+                Poll::Ready(Attempted::Unsuccess(unsuccess))
             }
         }
-        polled
     }
 
-    fn abandon(&self, running: Pin<&mut Self::Running>, started: Option<Instant>) {
+    fn abandon(&self, running: Pin<&mut Self::Running>, started: Option<Moment>) {
         let this = running.project();
         if let Some(ticket) = this.ticket.take() {
             if let Some(breaker) = self.breakers.breaker(this.picked) {

@@ -279,10 +279,10 @@ impl Machine {
         draw: f64,
     ) -> Option<Transition> {
         match self.state {
-            State::HalfOpen { .. } if ticket.kind == TicketKind::Probe => {
-                self.probe_heard(ticket.generation, heard, now, draw)
+            State::HalfOpen { .. } if ticket.kind() == TicketKind::Probe => {
+                self.probe_heard(ticket.generation(), heard, now, draw)
             }
-            State::Recovering { ref mut ramp } if ticket.generation == self.generation => {
+            State::Recovering { ref mut ramp } if ticket.generation() == self.generation => {
                 let failed = match heard {
                     Heard::Success => false,
                     Heard::Failure(_) => true,
@@ -376,11 +376,7 @@ impl Machine {
     }
 
     const fn ticket(&self, kind: TicketKind) -> Admission {
-        Admission::Admitted(Ticket {
-            generation: self.generation,
-            kind,
-            placed: false,
-        })
+        Admission::Admitted(Ticket::new(self.generation, kind))
     }
 
     const fn next_generation(&mut self) {

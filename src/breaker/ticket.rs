@@ -1,24 +1,89 @@
 //! What the machine and those who ask it say to each other.
 
+use std::fmt;
+use std::num::NonZeroU64;
 use std::time::Duration;
 
 use crate::name::Name;
 
 /// Proof of admission, to be handed back with the outcome exactly once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Ticket {
+///
+/// One word: generation (32) | placed (1) | kind (2), the last never zero. Each
+/// call takes one, keeps it and hands it back, and what it is asked nearly
+/// always is whether it is a plain one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Ticket(NonZeroU64);
+
+const PLACED: u64 = 1 << 2;
+const KIND: u64 = PLACED - 1;
+
+impl Ticket {
+    /// What a closed breaker without a limit gives.
+    #[inline]
+    pub(crate) const fn plain(generation: u32) -> Self {
+        Self::new(generation, TicketKind::Counted)
+    }
+
+    #[inline]
+    pub(crate) const fn new(generation: u32, kind: TicketKind) -> Self {
+        let word = (generation as u64) << 32 | kind as u64;
+        match NonZeroU64::new(word) {
+            Some(word) => Self(word),
+            None => unreachable!(),
+        }
+    }
+
+    /// With a place under the concurrency limit, or without.
+    pub(crate) const fn placed(self, placed: bool) -> Self {
+        if placed {
+            Self(self.0.saturating_add(PLACED - (self.0.get() & PLACED)))
+        } else {
+            self
+        }
+    }
+
     /// The period in which it was given. An outcome from another one changes
     /// nothing.
-    pub(crate) generation: u32,
-    pub(crate) kind: TicketKind,
+    #[inline]
+    pub(crate) const fn generation(self) -> u32 {
+        (self.0.get() >> 32) as u32
+    }
+
+    pub(crate) const fn kind(self) -> TicketKind {
+        match self.0.get() & KIND {
+            1 => TicketKind::Counted,
+            2 => TicketKind::Probe,
+            _ => TicketKind::Share,
+        }
+    }
+
     /// Whether it holds a place under the concurrency limit.
-    pub(crate) placed: bool,
+    pub(crate) const fn is_placed(self) -> bool {
+        self.0.get() & PLACED != 0
+    }
+
+    /// Whether it is counted and holds nothing.
+    #[inline]
+    pub(crate) const fn is_plain(self) -> bool {
+        self.0.get() & (PLACED | KIND) == TicketKind::Counted as u64
+    }
+}
+
+impl fmt::Debug for Ticket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Ticket")
+            .field("generation", &self.generation())
+            .field("kind", &self.kind())
+            .field("placed", &self.is_placed())
+            .finish()
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
 pub(crate) enum TicketKind {
     /// Of a closed or disabled breaker: the window counts it.
-    Counted,
+    Counted = 1,
     /// It holds one of the half-open period's slots.
     Probe,
     /// It is part of a recovery's share.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tower::{Layer, Service};
 
 use crate::error::Error;
+use crate::span::Span;
 
 /// A stage that can be told how long a call may take in total: the retry
 /// loop, and what may stand between it and the deadline.
@@ -25,7 +26,7 @@ pub(crate) mod sealed {
 
 /// The call of a [`RetryLoop`] with a total.
 pub(crate) trait Within<Req>: Service<Req, Error = Error> {
-    fn call_within(&mut self, request: Req, total: Option<Duration>) -> Self::Future;
+    fn call_within(&mut self, request: Req, total: Span) -> Self::Future;
 }
 
 /// Bounds each call through a retry loop: readiness, attempts, backoff.
@@ -60,18 +61,20 @@ pub(crate) trait Within<Req>: Service<Req, Error = Error> {
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct DeadlineLayer {
-    total: Option<Duration>,
+    total: Span,
 }
 
 impl DeadlineLayer {
     /// `total` from each call; what the caller has left wins if it is less.
     #[must_use]
     pub const fn new(total: Duration) -> Self {
-        Self { total: Some(total) }
+        Self::optional(Some(total))
     }
 
     pub(crate) const fn optional(total: Option<Duration>) -> Self {
-        Self { total }
+        Self {
+            total: Span::new(total),
+        }
     }
 }
 
@@ -95,7 +98,7 @@ impl<S: RetryLoop> Layer<S> for DeadlineLayer {
 #[derive(Clone, Debug)]
 pub struct DeadlineService<S> {
     inner: S,
-    total: Option<Duration>,
+    total: Span,
 }
 
 #[allow(private_bounds)]

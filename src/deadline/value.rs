@@ -52,7 +52,7 @@ impl Deadline {
     /// The deadline in scope: the earliest of all stacks and scopes around.
     #[must_use]
     pub fn current() -> Option<Self> {
-        Ambient::current().deadline.map(Self::at)
+        Ambient::current().deadline().map(Self::at)
     }
 
     /// The instant.

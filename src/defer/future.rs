@@ -20,6 +20,7 @@ use crate::scope::ambient::{Ambient, Collecting, Entered, leave_report};
 use crate::scope::marks::Marks;
 use crate::scope::report::CallReport;
 use crate::sharded::Handle;
+use crate::span::Span;
 use crate::stage::timer::Timer;
 use crate::telemetry::{Observers, take_observers};
 
@@ -41,7 +42,7 @@ pin_project! {
         kept: Option<Req>,
         // Of a new call, while others are parked.
         breaker: Option<Breaker>,
-        total: Option<Duration>,
+        total: Span,
         started: Instant,
         frame: Ambient,
         is_new: bool,
@@ -88,7 +89,7 @@ pub(super) struct Start<Req, S: Service<Req>> {
     pub(super) service: Option<S>,
     pub(super) kept: Option<Req>,
     pub(super) breaker: Option<Breaker>,
-    pub(super) total: Option<Duration>,
+    pub(super) total: Span,
     pub(super) started: Instant,
     pub(super) frame: Ambient,
 }
@@ -216,7 +217,7 @@ impl<Req, S: Deferrable<Req>> DeferFuture<Req, S> {
                     dependency: service.dependency(),
                     observers: service.observers(),
                 };
-                let deadline = this.frame.deadline;
+                let deadline = this.frame.deadline();
                 let place = Place::take(this.shared, whose, refusal, deadline, now)?;
                 if !std::mem::replace(this.is_counted, true) {
                     place.count(this.shared, now);

@@ -1,7 +1,6 @@
 //! The stage as a service.
 
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use tokio::time::Instant;
 use tower::{Layer, Service};
@@ -11,11 +10,12 @@ use super::layer::DeferLayer;
 use super::shared::Shared;
 use crate::deadline::{RetryLoop, Within, sealed};
 use crate::error::Error;
-use crate::limit::lesser;
+use crate::moment::Moment;
 use crate::retry::{Deferrable, DeferrableLoop};
 use crate::scope::ambient::{Ambient, Entered};
 use crate::scope::marks::Marks;
 use crate::sharded::Sharded;
+use crate::span::Span;
 
 /// Service of [`DeferLayer`]: calls that wait out a refusal.
 ///
@@ -77,7 +77,7 @@ where
     }
 
     fn call(&mut self, request: Req) -> Self::Future {
-        self.call_within(request, None)
+        self.call_within(request, Span::new(None))
     }
 }
 
@@ -85,16 +85,15 @@ impl<Req, S> Within<Req> for DeferService<S>
 where
     S: Deferrable<Req>,
 {
-    fn call_within(&mut self, request: Req, total: Option<Duration>) -> Self::Future {
+    fn call_within(&mut self, request: Req, total: Span) -> Self::Future {
         let started = Instant::now();
         let scope = Ambient::current();
         if scope.given_up() {
             // What was given up before is not the word on this call.
             Ambient::mark_given_up(false);
         }
-        let own = total.and_then(|total| started.checked_add(total));
         let mut frame = Ambient {
-            deadline: lesser(scope.deadline, own),
+            deadline: scope.deadline.min(Moment::of(started).after(total)),
             ..scope.unmarked(Marks::GIVEN_UP).marked(Marks::REPORT_WANTED)
         };
         let kept = self.inner.copy(&request);

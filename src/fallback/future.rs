@@ -183,7 +183,7 @@ where
             }
             polled
         };
-        let result = match (polled, this.watch.frame.deadline) {
+        let result = match (polled, this.watch.frame.deadline()) {
             (Poll::Ready(result), _) => result,
             (Poll::Pending, Some(at)) => {
                 let Some(since) = this.watch.bounded_since else {
@@ -213,7 +213,7 @@ where
         // One that was cut short here has left none.
         this.report
             .get_or_insert_with(|| CallReport::of_error(&failed.error));
-        this.watch.frame.deadline = this.watch.overall;
+        this.watch.frame = this.watch.frame.until(this.watch.overall);
         *this.failed = Some(failed);
         this.phase.set(Phase::Next { index: 0 });
         Poll::Ready(None)

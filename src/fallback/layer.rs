@@ -125,11 +125,8 @@ where
         let kept = self.shared.entries.keep(&request);
         let scope = Ambient::current();
         let bounded_since = self.shared.is_bounded().then(Instant::now);
-        let (overall, primary) = self.shared.deadlines(scope.deadline, bounded_since);
-        let mut frame = Ambient {
-            deadline: primary,
-            ..scope.marked(Marks::REPORT_WANTED)
-        };
+        let (overall, primary) = self.shared.deadlines(scope.deadline(), bounded_since);
+        let mut frame = scope.marked(Marks::REPORT_WANTED).until(primary);
         let entered = Entered::new(&mut frame);
         let inner = self.inner.call(request);
         drop(entered);

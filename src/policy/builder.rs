@@ -3,8 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::Instant;
-
 use super::Policy;
 use crate::attempt::AttemptStage;
 use crate::breaker::config::BreakerConfig;
@@ -15,6 +13,7 @@ use crate::breaker::{BreakerStage, OneBreaker};
 use crate::classify::default::DefaultClassify;
 use crate::config::ConfigError;
 use crate::limit::lesser;
+use crate::moment::Moment;
 use crate::retry::backoff::Backoff;
 use crate::retry::budget::RetryBudget;
 use crate::retry::{LiveSettings, LoopShared, RetrySettings};
@@ -290,7 +289,7 @@ impl<C, B> PolicyBuilder<C, B> {
             dependency: self.name,
             budget_balance: budget
                 .as_ref()
-                .map(|budget| budget.balance_at(Instant::now())),
+                .map(|budget| budget.balance_at(Moment::now())),
         });
         for observer in self.observers.iter() {
             breakers.observe(observer);

@@ -11,7 +11,6 @@ use std::fmt;
 use std::future::Future;
 use std::time::Duration;
 
-use tokio::time::Instant;
 use tower::BoxError;
 
 use crate::attempt::AttemptStage;
@@ -20,9 +19,11 @@ use crate::breaker::{BreakerSettings, BreakerStage, OneBreaker};
 use crate::classify::default::DefaultClassify;
 use crate::classify::traits::Classify;
 use crate::config::ConfigError;
+use crate::moment::Moment;
 use crate::name::Name;
 use crate::retry::{LoopShared, RetryFuture, start};
 use crate::sharded::Sharded;
+use crate::span::Span;
 
 pub use builder::{BreakerSetting, IntoBreakers, PolicyBuilder};
 pub use call::FnService;
@@ -109,7 +110,7 @@ impl<C, B> Policy<C, B> {
     #[must_use]
     pub fn budget_balance(&self) -> Option<f64> {
         let budget = self.shared.budget.as_ref();
-        budget.map(|budget| budget.balance_at(Instant::now()))
+        budget.map(|budget| budget.balance_at(Moment::now()))
     }
 }
 
@@ -187,7 +188,9 @@ impl<C> Policy<C> {
         E: Into<BoxError>,
         C: Classify<(), T>,
     {
-        start(&self.shared, (), self.total, || FnService::new(attempt))
+        start(&self.shared, (), Span::new(self.total), || {
+            FnService::new(attempt)
+        })
     }
 }
 

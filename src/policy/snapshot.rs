@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use serde::{Serialize, Serializer};
-use tokio::time::Instant;
 
 use super::Policy;
 use crate::breaker::BreakerSettings;
 use crate::breaker::config::WindowKind;
 use crate::breaker::rules::{PARTS, Recovery, Rules};
 use crate::breaker::snapshot::{BreakerSnapshot, seconds};
+use crate::moment::Moment;
 use crate::retry::RetrySettings;
 use crate::retry::budget::Terms;
 
@@ -123,7 +123,7 @@ pub(super) fn snapshot<C, B: BreakerSettings>(policy: &Policy<C, B>) -> PolicySn
         dependency: shared.dependency,
         calls_in_flight: shared.handles(),
         budget_balance: policy.budget_balance(),
-        breakers: breakers.snapshots(Instant::now()),
+        breakers: breakers.snapshots(Moment::now()),
         settings: Settings {
             deadline: policy.total,
             attempt_timeout: shared.stage.attempt.timeout(),

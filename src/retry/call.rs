@@ -11,23 +11,23 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
-use tokio::time::Instant;
 use tower::BoxError;
 
 use super::budget::Charge;
 use super::shared::LoopShared;
 use crate::classify::verdict::Verdict;
 use crate::error::Error;
-use crate::limit::lesser;
+use crate::moment::Moment;
 use crate::refusal::Refusal;
 use crate::scope::ambient::{Ambient, Entered};
 use crate::scope::marks::Marks;
 use crate::sharded::Handle;
 use crate::span::Span;
-use crate::stage::timer::{Tick, Timer};
-use crate::stage::{Attempted, Limits, Stage};
+use crate::stage::timer::Timer;
+use crate::stage::turn::Turn;
+use crate::stage::{Attempted, Limits, Stage, Unsuccess};
 
-pub(super) use ended::{balance, leave, left};
+pub(super) use ended::{balance, leave, leave_refusal, left};
 
 /// A loop that never has to wait lets other tasks run after this many
 /// attempts.
@@ -39,9 +39,11 @@ enum Phase {
     /// Not polled yet: nothing is reserved.
     Fresh,
     /// An attempt is under way since then.
-    Attempting(Instant),
-    /// In backoff until then; `None` for no wait. The budget has paid.
-    Waiting(Option<Instant>),
+    Attempting(Moment),
+    /// About to make an attempt, which the budget has paid for.
+    Due,
+    /// In backoff until then. The budget has paid.
+    Waiting(Moment),
     /// Over.
     Done,
 }
@@ -57,6 +59,7 @@ struct Past {
 }
 
 /// Why an attempt was not begun.
+#[derive(Clone, Copy)]
 enum NotBegun {
     Late,
     NotIntact,
@@ -72,7 +75,7 @@ pin_project! {
         // Before the first attempt the request, then a copy of it while
         // another attempt is possible.
         request: Option<Req>,
-        started: Instant,
+        started: Moment,
         total: Span,
         // With the call's own deadline, and the number of the attempt.
         frame: Ambient,
@@ -103,7 +106,7 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
         shared: Handle<LoopShared<T>>,
         request: Req,
         running: T::Running,
-        started: Instant,
+        started: Moment,
         total: Span,
         frame: Ambient,
     ) -> Self {
@@ -125,32 +128,101 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Result<T::Response, Error>> {
-        let mut tick = Tick::unread();
-        if self.phase == Phase::Fresh {
-            self.as_mut().enter();
+        match self.phase {
+            Phase::Fresh => {}
+            Phase::Attempting(started) => return self.resume(started, cx),
+            _ => {
+                let turn = self.turn();
+                return self.go_on(turn, cx);
+            }
         }
+        let mut turn = self.as_mut().enter();
+        let (started, request) = match self.as_mut().begin(&mut turn) {
+            Ok(begun) => begun,
+            Err(why) => return Poll::Ready(Err(self.not_begun(why, &mut turn))),
+        };
+        let this = self.as_mut().project();
+        let limits = Limits {
+            started,
+            deadline: this.frame.deadline,
+            total: *this.total,
+        };
+        let entered = Entered::new(this.frame);
+        let stage = &this.shared.stage;
+        // Each end in its own place: to carry them out of the scope together
+        // would copy the largest of them.
+        match stage.poll_attempt(
+            this.running,
+            Some(request),
+            this.timer,
+            &mut turn,
+            limits,
+            cx,
+        ) {
+            Poll::Pending => Poll::Pending,
+            Poll::Ready(Attempted::Success(answer)) => {
+                drop(entered);
+                self.succeeded(&mut turn);
+                Poll::Ready(Ok(answer))
+            }
+            Poll::Ready(Attempted::Unsuccess(unsuccess)) => {
+                drop(entered);
+                self.after(unsuccess, turn, cx)
+            }
+        }
+    }
+
+    /// A poll that is not the first.
+    fn turn(&self) -> Turn {
+        Turn::new(self.shared.observers.listen() || Ambient::is_marked(Marks::REPORT_WANTED))
+    }
+
+    /// Polls the attempt under way. The first poll has a path of its own, for
+    /// what is known there need not be looked up.
+    #[inline(never)]
+    fn resume(
+        mut self: Pin<&mut Self>,
+        started: Moment,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<T::Response, Error>> {
+        let mut turn = self.turn();
+        match ready!(self.as_mut().poll_attempt(started, None, &mut turn, cx)) {
+            Attempted::Success(answer) => {
+                self.succeeded(&mut turn);
+                Poll::Ready(Ok(answer))
+            }
+            Attempted::Unsuccess(unsuccess) => self.after(unsuccess, turn, cx),
+        }
+    }
+
+    /// Further attempts, after a wait or without one.
+    #[inline(never)]
+    fn go_on(
+        mut self: Pin<&mut Self>,
+        mut turn: Turn,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<T::Response, Error>> {
         for _ in 0..ATTEMPTS_PER_POLL {
-            let started = match self.phase {
-                Phase::Attempting(started) => started,
-                Phase::Waiting(until) => {
-                    if let Some(until) = until {
-                        ready!(self.as_mut().project().timer.poll_until(until, cx));
-                        tick = Tick::unread();
-                    }
-                    match self.as_mut().begin(&mut tick) {
-                        Ok(started) => started,
-                        Err(why) => return Poll::Ready(Err(self.not_begun(why, &mut tick))),
-                    }
-                }
-                Phase::Fresh | Phase::Done => panic!("call polled after it ended"),
+            if let Phase::Waiting(until) = self.phase {
+                ready!(self.as_mut().project().timer.poll_until_moment(until, cx));
+                turn.time_passes();
+                *self.as_mut().project().phase = Phase::Due;
+            }
+            let (started, request) = match self.phase {
+                Phase::Attempting(started) => (started, None),
+                Phase::Due => match self.as_mut().begin_again(&mut turn) {
+                    Ok((started, request)) => (started, Some(request)),
+                    Err(why) => return Poll::Ready(Err(self.not_begun(why, &mut turn))),
+                },
+                _ => panic!("call polled after it ended"),
             };
-            match ready!(self.as_mut().poll_attempt(started, &mut tick, cx)) {
-                Attempted::Success(answer, verdict) => {
-                    self.succeeded(&verdict, &mut tick);
+            match ready!(self.as_mut().poll_attempt(started, request, &mut turn, cx)) {
+                Attempted::Success(answer) => {
+                    self.succeeded(&mut turn);
                     return Poll::Ready(Ok(answer));
                 }
                 Attempted::Unsuccess(unsuccess) => {
-                    if let Some(end) = self.as_mut().unsuccessful(unsuccess, &mut tick) {
+                    if let Some(end) = self.as_mut().unsuccessful(unsuccess, &mut turn) {
                         return Poll::Ready(end);
                     }
                 }
@@ -160,27 +232,49 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
         Poll::Pending
     }
 
+    /// Ends after a first attempt that was no success, or goes on.
+    #[cold]
+    #[inline(never)]
+    fn after(
+        mut self: Pin<&mut Self>,
+        unsuccess: Unsuccess<T::Response>,
+        mut turn: Turn,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<T::Response, Error>> {
+        match self.as_mut().unsuccessful(unsuccess, &mut turn) {
+            Some(end) => Poll::Ready(end),
+            None => self.go_on(turn, cx),
+        }
+    }
+
     /// The first poll: what is in scope here counts as well as at the call.
     #[inline]
-    fn enter(self: Pin<&mut Self>) {
+    fn enter(self: Pin<&mut Self>) -> Turn {
         let this = self.project();
         let scope = Ambient::current();
-        this.frame.deadline = lesser(this.frame.deadline, scope.deadline);
+        this.frame.deadline = this.frame.deadline.min(scope.deadline);
         this.frame.cap = scope.cap.or(this.frame.cap);
         this.frame.marks = this.frame.marks.and(scope.marks.only(Marks::WISHES));
         if let Some(budget) = &this.shared.budget {
             budget.enter();
         }
-        *this.phase = Phase::Waiting(None);
+        *this.phase = Phase::Due;
+        Turn::new(this.shared.observers.listen() || scope.marks.any(Marks::REPORT_WANTED))
+    }
+
+    /// As `begin`, which is for the first poll alone to hold.
+    #[inline(never)]
+    fn begin_again(self: Pin<&mut Self>, turn: &mut Turn) -> Result<(Moment, Req), NotBegun> {
+        self.begin(turn)
     }
 
     /// Begins an attempt, unless the deadline, the copy of the request or the
     /// breaker is against it.
-    #[inline]
-    fn begin(self: Pin<&mut Self>, tick: &mut Tick) -> Result<Instant, NotBegun> {
+    #[inline(always)]
+    fn begin(self: Pin<&mut Self>, turn: &mut Turn) -> Result<(Moment, Req), NotBegun> {
         let this = self.project();
-        let now = tick.now();
-        if this.frame.deadline.is_some_and(|deadline| deadline <= now) {
+        let now = turn.now();
+        if this.frame.deadline <= now {
             return Err(NotBegun::Late);
         }
         let Some(request) = this.request.take() else {
@@ -196,20 +290,21 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
         if number < this.shared.settings.max_attempts() && may_retry {
             *this.request = this.shared.stage.copy(&request);
         }
-        let started = this.shared.stage.start(this.running, request, now);
+        let started = this.shared.stage.start(this.running, &request, now);
         started.map_err(NotBegun::Refused)?;
         this.frame.attempt = number;
         this.frame.marks = this.frame.marks.without(Marks::GIVEN_UP);
-        this.frame.granted_until = None;
+        this.frame.granted_until = Moment::NEVER;
         *this.phase = Phase::Attempting(now);
-        Ok(now)
+        Ok((now, request))
     }
 
-    #[inline]
+    #[inline(never)]
     fn poll_attempt(
         self: Pin<&mut Self>,
-        started: Instant,
-        tick: &mut Tick,
+        started: Moment,
+        request: Option<Req>,
+        turn: &mut Turn,
         cx: &mut Context<'_>,
     ) -> Poll<Attempted<T::Response>> {
         let this = self.project();
@@ -220,6 +315,6 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
         };
         let _entered = Entered::new(this.frame);
         let stage = &this.shared.stage;
-        stage.poll_attempt(this.running, this.timer, tick, limits, cx)
+        stage.poll_attempt(this.running, request, this.timer, turn, limits, cx)
     }
 }

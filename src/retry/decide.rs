@@ -2,12 +2,11 @@
 
 use std::time::Duration;
 
-use tokio::time::Instant;
-
 use super::budget::{Budget, Charge};
 use super::shared::RetrySettings;
 use crate::classify::verdict::{Again, Verdict, Work};
 use crate::error::Stopped;
+use crate::moment::Moment;
 use crate::refusal::Refusal;
 
 /// What is known after an attempt. The closures are asked only if all that
@@ -23,8 +22,8 @@ pub(super) struct Situation<'a, I, R, A, C> {
     pub(super) would_admit: A,
     /// Whether the cap on sends leaves room for another.
     pub(super) has_room: C,
-    pub(super) deadline: Option<Instant>,
-    pub(super) now: Instant,
+    pub(super) deadline: Moment,
+    pub(super) now: Moment,
 }
 
 /// The decision for another attempt.
@@ -68,9 +67,9 @@ where
         return Err(Stopped::CallCap);
     }
     let room = match situation.deadline {
-        None => Duration::MAX,
-        Some(deadline) => deadline
-            .saturating_duration_since(now)
+        Moment::NEVER => Duration::MAX,
+        deadline => deadline
+            .since(now)
             .checked_sub(settings.min_useful_time)
             .ok_or(Stopped::Deadline)?,
     };

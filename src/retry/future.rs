@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use pin_project_lite::pin_project;
 
-use super::call::{Call, leave};
+use super::call::{Call, leave, leave_refusal};
 use crate::error::{Error, ErrorKind};
 use crate::refusal::Refusal;
 use crate::stage::Stage;
@@ -67,6 +67,23 @@ impl Ended {
             refusal,
             unheard,
         } = self;
+        match (refusal, unheard) {
+            (Some(refusal), None) => {
+                let error = Error::refused(refusal, dependency);
+                leave_refusal(&error);
+                error
+            }
+            (refusal, unheard) => Self::told(dependency, refusal, unheard),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn told(
+        dependency: &'static str,
+        refusal: Option<Refusal>,
+        unheard: Option<Box<Unheard>>,
+    ) -> Error {
         let error = match refusal {
             Some(refusal) => Error::refused(refusal, dependency),
             None => Error::new(ErrorKind::DeadlineExceeded, dependency),

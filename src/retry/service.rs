@@ -1,9 +1,6 @@
 //! The retry loop as a service.
 
 use std::task::{Context, Poll};
-use std::time::Duration;
-
-use tokio::time::Instant;
 use tower::Service;
 
 use super::call::{Call, balance, left};
@@ -11,7 +8,7 @@ use super::future::{RetryFuture, Unheard};
 use super::shared::LoopShared;
 use crate::deadline::{RetryLoop, Within};
 use crate::error::Error;
-use crate::limit::lesser;
+use crate::moment::Moment;
 use crate::refusal::Refusal;
 use crate::scope::ambient::Ambient;
 use crate::scope::cap::note_stack;
@@ -62,7 +59,7 @@ where
     }
 
     fn call(&mut self, request: Req) -> Self::Future {
-        self.call_within(request, None)
+        self.call_within(request, Span::new(None))
     }
 }
 
@@ -71,7 +68,7 @@ where
     S: InnerService,
     T: Stage<Req, S>,
 {
-    fn call_within(&mut self, request: Req, total: Option<Duration>) -> Self::Future {
+    fn call_within(&mut self, request: Req, total: Span) -> Self::Future {
         start(&self.shared, request, total, || self.service.clone())
     }
 }
@@ -83,13 +80,13 @@ where
 pub(crate) fn start<Req, S, T>(
     shared: &Sharded<LoopShared<T>>,
     request: Req,
-    total: Option<Duration>,
+    total: Span,
     service: impl FnOnce() -> S,
 ) -> RetryFuture<Req, S, T>
 where
     T: Stage<Req, S>,
 {
-    let started = Instant::now();
+    let started = Moment::now();
     let scope = Ambient::current();
     if scope.given_up() {
         Ambient::mark_given_up(false);
@@ -97,9 +94,8 @@ where
     if let Some(cap) = scope.cap {
         note_stack(cap);
     }
-    let own = total.and_then(|total| started.checked_add(total));
-    let deadline = lesser(scope.deadline, own);
-    if deadline.is_some_and(|deadline| deadline <= started) {
+    let deadline = scope.deadline.min(started.after(total));
+    if deadline <= started {
         return ended(shared, None, deadline, started);
     }
     let entry = match shared.stage.enter(&request, started) {
@@ -111,7 +107,7 @@ where
         deadline,
         attempt: 0,
         cap: scope.cap,
-        granted_until: None,
+        granted_until: Moment::NEVER,
         marks: scope
             .marks
             .only(Marks::WISHES)
@@ -122,7 +118,7 @@ where
         request,
         shared.stage.prepare(entry, service()),
         started,
-        Span::new(total),
+        total,
         frame,
     ))
 }
@@ -132,8 +128,8 @@ where
 fn ended<Req, S, T: Stage<Req, S>>(
     shared: &LoopShared<T>,
     refusal: Option<Refusal>,
-    deadline: Option<Instant>,
-    now: Instant,
+    deadline: Moment,
+    now: Moment,
 ) -> RetryFuture<Req, S, T> {
     let unheard = if shared.observers.listen() {
         Some(to_tell(shared, deadline, now))
@@ -146,7 +142,7 @@ fn ended<Req, S, T: Stage<Req, S>>(
 /// What is to be told of a call that ends here, if anybody listens.
 #[cold]
 #[inline(never)]
-fn to_tell<T>(shared: &LoopShared<T>, deadline: Option<Instant>, now: Instant) -> Box<Unheard> {
+fn to_tell<T>(shared: &LoopShared<T>, deadline: Moment, now: Moment) -> Box<Unheard> {
     Box::new(Unheard {
         observers: shared.observers.clone(),
         deadline_left: left(deadline, now),

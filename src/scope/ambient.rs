@@ -11,41 +11,45 @@ use tokio::time::Instant;
 use super::cap::CapId;
 use super::marks::Marks;
 use super::report::CallReport;
-use crate::limit::lesser;
+use crate::moment::Moment;
 use crate::telemetry::{Observers, leave_observers, take_observers};
 
 /// What is in scope.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ambient {
     /// The earliest deadline of all stacks and scopes around.
-    pub(crate) deadline: Option<Instant>,
+    pub(crate) deadline: Moment,
     /// Which attempt of the nearest stack this is, from 1; 0 outside.
     pub(crate) attempt: u32,
     /// The ceiling on sends.
     pub(crate) cap: Option<CapId>,
     /// By when the next hop was told to answer in this attempt. Set from inside.
-    pub(crate) granted_until: Option<Instant>,
+    pub(crate) granted_until: Moment,
     pub(crate) marks: Marks,
 }
 
 impl Ambient {
     pub(crate) const NONE: Self = Self {
-        deadline: None,
+        deadline: Moment::NEVER,
         attempt: 0,
         cap: None,
-        granted_until: None,
+        granted_until: Moment::NEVER,
         marks: Marks::NONE,
     };
 
     #[inline]
     pub(crate) fn current() -> Self {
-        CURRENT.get()
+        let mut current = Self::NONE;
+        at_current(|cell| current = cell.get());
+        current
     }
 
     /// Whether any of `marks` is in the current scope.
     #[inline]
     pub(crate) fn is_marked(marks: Marks) -> bool {
-        CURRENT.get().marks.any(marks)
+        let mut here = Marks::NONE;
+        at_current(|cell| here = cell.get().marks);
+        here.any(marks)
     }
 
     /// This scope with `marks` as well.
@@ -64,6 +68,19 @@ impl Ambient {
         }
     }
 
+    /// The deadline as others know it.
+    pub(crate) fn deadline(&self) -> Option<Instant> {
+        self.deadline.instant()
+    }
+
+    /// This scope, with this deadline instead of its own.
+    pub(crate) fn until(self, deadline: Option<Instant>) -> Self {
+        Self {
+            deadline: Moment::of_limit(deadline),
+            ..self
+        }
+    }
+
     /// Whether a stack below refused or gave up.
     pub(crate) const fn given_up(&self) -> bool {
         self.marks.any(Marks::GIVEN_UP)
@@ -75,7 +92,7 @@ impl Ambient {
         let of_outer = outer.marks.without(Marks::GIVEN_UP);
         let own = self.marks.only(Marks::WISHES.and(Marks::GIVEN_UP));
         Self {
-            deadline: lesser(self.deadline, outer.deadline),
+            deadline: self.deadline.min(outer.deadline),
             cap: self.cap.or(outer.cap),
             marks: own.and(of_outer),
             attempt: if self.attempt == 0 {
@@ -89,11 +106,8 @@ impl Ambient {
 
     /// Notes for the attempt around by when its server was told to answer.
     #[cfg(feature = "http")]
-    pub(crate) fn grant_until(at: Instant) {
-        CURRENT.set(Self {
-            granted_until: Some(at),
-            ..CURRENT.get()
-        });
+    pub(crate) fn grant_until(at: Moment) {
+        Self::change(|current| current.granted_until = at);
     }
 
     /// This scope, with the cap of where it is polled, if there is one.
@@ -104,19 +118,19 @@ impl Ambient {
 
     /// Puts another cap in the current scope.
     pub(crate) fn set_cap(cap: CapId) {
-        CURRENT.set(Self {
-            cap: Some(cap),
-            ..CURRENT.get()
-        });
+        Self::change(|current| current.cap = Some(cap));
     }
 
     /// Changes what the code around sees; used for what travels outwards.
-    #[cold]
     pub(crate) fn mark_given_up(given_up: bool) {
-        let current = CURRENT.get();
-        CURRENT.set(Self {
-            marks: current.marks.set(Marks::GIVEN_UP, given_up),
-            ..current
+        Self::change(|current| current.marks = current.marks.set(Marks::GIVEN_UP, given_up));
+    }
+
+    fn change(change: impl FnOnce(&mut Self)) {
+        at_current(|cell| {
+            let mut current = cell.get();
+            change(&mut current);
+            cell.set(current);
         });
     }
 }
@@ -124,6 +138,13 @@ impl Ambient {
 thread_local! {
     static CURRENT: Cell<Ambient> = const { Cell::new(Ambient::NONE) };
     static REPORT: Cell<Option<CallReport>> = const { Cell::new(None) };
+}
+
+/// For what the closure leaves behind, as its own result would go through one
+/// more check and copy, which come to a tenth of a call.
+#[inline]
+fn at_current(look: impl FnOnce(&Cell<Ambient>)) {
+    CURRENT.with(look);
 }
 
 /// Makes `frame` the current one until dropped; what was set inside is then
@@ -136,7 +157,11 @@ pub(crate) struct Entered<'a> {
 impl<'a> Entered<'a> {
     #[inline]
     pub(crate) fn new(frame: &'a mut Ambient) -> Self {
-        let outer = CURRENT.replace(*frame);
+        let mut outer = Ambient::NONE;
+        at_current(|cell| {
+            outer = cell.get();
+            cell.set(*frame);
+        });
         Self { frame, outer }
     }
 }
@@ -144,7 +169,14 @@ impl<'a> Entered<'a> {
 impl Drop for Entered<'_> {
     #[inline]
     fn drop(&mut self) {
-        *self.frame = CURRENT.replace(self.outer);
+        at_current(|cell| {
+            let inner = cell.get();
+            cell.set(self.outer);
+            // What can be set from inside.
+            self.frame.cap = inner.cap;
+            self.frame.granted_until = inner.granted_until;
+            self.frame.marks = inner.marks;
+        });
     }
 }
 

@@ -17,7 +17,7 @@ use std::task::{Context, Poll};
 use pin_project_lite::pin_project;
 
 use crate::deadline::Deadline;
-use crate::limit::lesser;
+use crate::moment::Moment;
 use ambient::{Ambient, Entered};
 use cap::HeldCap;
 use marks::Marks;
@@ -71,7 +71,7 @@ impl Scope {
     /// Bounds everything inside; a longer deadline than the one in scope
     /// changes nothing.
     pub fn with_deadline(mut self, deadline: Deadline) -> Self {
-        self.ambient.deadline = lesser(self.ambient.deadline, Some(deadline.instant()));
+        self.ambient.deadline = self.ambient.deadline.min(Moment::of(deadline.instant()));
         self
     }
 
@@ -98,7 +98,7 @@ impl Scope {
     /// The deadline, if there is one.
     #[must_use]
     pub fn deadline(&self) -> Option<Deadline> {
-        self.ambient.deadline.map(Deadline::at)
+        self.ambient.deadline().map(Deadline::at)
     }
 
     /// Puts this scope around `future`, wherever that is polled. A scope there

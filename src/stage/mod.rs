@@ -12,19 +12,21 @@
 //! service once per call, however many attempts follow.
 
 pub(crate) mod timer;
+pub(crate) mod turn;
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::time::Instant;
 use tower::BoxError;
 
 use crate::classify::verdict::Verdict;
 use crate::error::Stopped;
+use crate::moment::Moment;
 use crate::refusal::Refusal;
 use crate::span::Span;
-use timer::{Tick, Timer};
+use timer::Timer;
+use turn::Turn;
 
 pub(crate) mod sealed {
     pub trait Sealed {}
@@ -100,7 +102,7 @@ impl<S: Clone> Renew for S {
 #[derive(Debug)]
 pub enum Attempted<Res> {
     /// With an answer that is a success.
-    Success(Res, Verdict),
+    Success(Res),
     /// In any other way.
     Unsuccess(Unsuccess<Res>),
 }
@@ -128,17 +130,17 @@ pub(crate) enum Failure {
 /// When an attempt began, and what bounds it from outside.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    pub(crate) started: Instant,
+    pub(crate) started: Moment,
     /// The call's deadline.
-    pub(crate) deadline: Option<Instant>,
+    pub(crate) deadline: Moment,
     /// The stack's own total, of which an attempt may expect a fair share.
     pub(crate) total: Span,
 }
 
 impl Limits {
     /// How long the attempt has run.
-    pub(crate) fn ran(&self, now: Instant) -> Duration {
-        now.saturating_duration_since(self.started)
+    pub(crate) fn ran(&self, now: Moment) -> Duration {
+        now.since(self.started)
     }
 }
 
@@ -167,10 +169,10 @@ pub(crate) mod stage_sealed {
         /// Lets a call in, unless its first attempt is refused for certain:
         /// spares a call that can go nowhere its clone of the service and its
         /// handle. Reserves nothing.
-        fn enter(&self, request: &Req, now: Instant) -> Result<Self::Entry, Refusal>;
+        fn enter(&self, request: &Req, now: Moment) -> Result<Self::Entry, Refusal>;
 
         /// Would a further attempt be admitted now? A look, no reservation.
-        fn would_admit(&self, running: &Self::Running, now: Instant) -> Result<(), Refusal>;
+        fn would_admit(&self, running: &Self::Running, now: Moment) -> Result<(), Refusal>;
 
         /// Whether an attempt has a permit that its answer can take over.
         fn lends_permits(&self) -> bool;
@@ -179,20 +181,23 @@ pub(crate) mod stage_sealed {
         fn prepare(&self, entry: Self::Entry, service: S) -> Self::Running;
 
         /// Begins an attempt, the first or a further one in the same clone,
-        /// or refuses it.
+        /// or refuses it. The request is handed over with the first poll.
         fn start(
             &self,
             running: Pin<&mut Self::Running>,
-            request: Req,
-            now: Instant,
+            request: &Req,
+            now: Moment,
         ) -> Result<(), Refusal>;
 
-        /// Drives the attempt under way.
+        /// Drives the attempt under way. The request comes with the first poll
+        /// and with no other: a service that is ready then gets it from hand to
+        /// hand.
         fn poll_attempt(
             &self,
             running: Pin<&mut Self::Running>,
+            request: Option<Req>,
             timer: Pin<&mut Timer>,
-            tick: &mut Tick,
+            turn: &mut Turn,
             limits: Limits,
             cx: &mut Context<'_>,
         ) -> Poll<Attempted<Self::Response>>;
@@ -200,7 +205,7 @@ pub(crate) mod stage_sealed {
         /// Gives back what is held from the breaker for an attempt that will
         /// not be driven to its end, and began then if it began; the caller
         /// drops the rest.
-        fn abandon(&self, running: Pin<&mut Self::Running>, started: Option<Instant>);
+        fn abandon(&self, running: Pin<&mut Self::Running>, started: Option<Moment>);
 
         /// A copy of the request for a later attempt.
         fn copy(&self, request: &Req) -> Option<Req>;

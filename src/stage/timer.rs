@@ -1,4 +1,4 @@
-//! One timer and one clock read for all stages of a call.
+//! One timer for all stages of a call.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -7,21 +7,7 @@ use std::task::{Context, Poll};
 use pin_project_lite::pin_project;
 use tokio::time::{Instant, Sleep, sleep_until};
 
-/// The present, read at most once per poll and only if somebody asks.
-#[derive(Debug)]
-pub struct Tick {
-    now: Option<Instant>,
-}
-
-impl Tick {
-    pub(crate) const fn unread() -> Self {
-        Self { now: None }
-    }
-
-    pub(crate) fn now(&mut self) -> Instant {
-        *self.now.get_or_insert_with(Instant::now)
-    }
-}
+use crate::moment::Moment;
 
 pin_project! {
     /// The only timer of a call: for the attempt timeout, the deadline and
@@ -37,6 +23,18 @@ pin_project! {
 impl Timer {
     pub(crate) const fn unarmed() -> Self {
         Self { sleep: None }
+    }
+
+    /// As [`poll_until`](Self::poll_until); pending for ever, if it never comes.
+    pub(crate) fn poll_until_moment(
+        self: Pin<&mut Self>,
+        at: Moment,
+        cx: &mut Context<'_>,
+    ) -> Poll<()> {
+        match at.instant() {
+            Some(at) => self.poll_until(at, cx),
+            None => Poll::Pending,
+        }
     }
 
     /// Ready once `at` has passed; else wakes the task then.

@@ -37,10 +37,11 @@ fn model(config: BreakerConfig, body: impl Fn(&Arc<Core>) -> u32 + Send + Sync +
     tracing::subscriber::with_default(told, || {
         check(move || {
             heard.forget();
-            let core = Core::new(Name::new("modelled".into()), &config).unwrap();
-            let core = Arc::new(core);
+            let facts = Facts::new(Name::new("modelled".into()), &config).unwrap();
+            let core = Arc::new(Core::new(Arc::new(facts)));
             let renewed = body(&core);
-            let machine = core.lock();
+            let kept = core.kept();
+            let machine = kept.lock();
             let mut generations = heard.generations();
             generations.sort_unstable();
             let all = generations.len();
@@ -49,22 +50,22 @@ fn model(config: BreakerConfig, body: impl Fn(&Arc<Core>) -> u32 + Send + Sync +
             let changes = (machine.generation() - renewed) as usize;
             assert_eq!(all, changes, "a change was not told");
             let shown = core.door.load(Ordering::Acquire);
-            core.publish(&machine);
+            core.publish(kept, &machine);
             assert_eq!(shown, core.door.load(Ordering::Acquire), "the door");
         });
     });
 }
 
-fn at(core: &Core, seconds: u64) -> Instant {
-    core.base + Duration::from_secs(seconds)
+fn at(seconds: u64) -> Moment {
+    Moment::from_nanos(seconds * 1_000_000_000)
 }
 
 fn admit(core: &Core, seconds: u64) -> Option<Ticket> {
-    core.admit(|| at(core, seconds)).ok()
+    core.admit(|| at(seconds)).ok()
 }
 
 fn record(core: &Core, ticket: Ticket, verdict: &Verdict, seconds: u64) {
-    core.record(ticket, verdict, None, || at(core, seconds));
+    core.record(ticket, verdict, None, || at(seconds));
 }
 
 fn succeed(core: &Core, ticket: Ticket, seconds: u64) {
@@ -76,7 +77,7 @@ fn fail(core: &Core, ticket: Ticket, seconds: u64) {
 }
 
 fn state(core: &Core, seconds: u64) -> BreakerState {
-    core.state(at(core, seconds))
+    core.state(at(seconds))
 }
 
 /// Opens a new breaker until [`DUE`].

@@ -2,37 +2,57 @@
 
 use std::time::Duration;
 
-use tokio::time::Instant;
-
-use super::super::door::{CLOSED, DISABLED, DOOR_MASK, generation_of};
+use super::super::door::{CLOSED, counts, door_word, generation_of};
 use super::super::ticket::{Heard, Ticket, TicketKind};
 use super::super::window::Call;
 use super::Core;
 use crate::classify::verdict::{Health, Verdict};
+use crate::moment::Moment;
 use crate::sync::Ordering;
 
 impl Core {
     /// Hears that what was admitted at `started` was a success.
-    #[inline]
+    ///
+    /// Of a plain call in the period of a closed door nothing else is asked
+    /// than what its window needs; all others take the way round.
+    #[inline(always)]
     pub(crate) fn record_success(
         &self,
         ticket: Ticket,
-        started: Option<Instant>,
-        now: impl FnOnce() -> Instant,
+        started: Moment,
+        mut now: impl FnMut() -> Moment,
     ) {
-        self.record(ticket, &Verdict::success(), started, now);
+        let plan = &self.facts.plan;
+        let generation = ticket.generation();
+        let counted = if ticket.is_plain() {
+            let lasts = |timed| {
+                // The time is taken while the period is known to last: later it
+                // might be one at which the next has begun to count.
+                let at = if timed { now().nanos() } else { 0 };
+                self.is_current(ticket).then_some(at)
+            };
+            self.meter
+                .success_unpaced(plan, || self.thresholds(), generation, lasts)
+        } else {
+            None
+        };
+        match counted {
+            Some(false) => {}
+            // Windows by number do without the time until they trip.
+            Some(true) => self.trip(generation, now().nanos(), None),
+            None => self.record(ticket, &Verdict::success(), Some(started), now),
+        }
     }
 
     /// Hears the verdict on what was admitted at `started`.
-    #[inline]
     pub(crate) fn record(
         &self,
         ticket: Ticket,
         verdict: &Verdict,
-        started: Option<Instant>,
-        now: impl FnOnce() -> Instant,
+        started: Option<Moment>,
+        now: impl FnOnce() -> Moment,
     ) {
-        if ticket.kind != TicketKind::Counted || ticket.placed {
+        if !ticket.is_plain() {
             return self.record_at_machine(ticket, verdict, started, now());
         }
         self.count(ticket, verdict, started, now);
@@ -43,14 +63,15 @@ impl Core {
         &self,
         ticket: Ticket,
         verdict: &Verdict,
-        started: Option<Instant>,
-        now: Instant,
+        started: Option<Moment>,
+        now: Moment,
     ) {
-        self.in_flight.leave(ticket.placed);
-        if ticket.kind == TicketKind::Counted {
+        let kept = self.kept();
+        kept.in_flight.leave(ticket.is_placed());
+        if ticket.kind() == TicketKind::Counted {
             return self.count(ticket, verdict, started, || now);
         }
-        let slow = self.meter.is_slow(ran(started, now));
+        let slow = self.thresholds().is_slow(ran(started, now));
         let heard = match verdict.health() {
             Health::Ok if slow => Heard::Failure(None),
             Health::Ok => Heard::Success,
@@ -60,7 +81,7 @@ impl Core {
             // dependency is there at all is not known either.
             Health::Neutral => Heard::Dropped,
         };
-        let now = self.since_base(now);
+        let now = now.nanos();
         if matches!(heard, Heard::Failure(_)) {
             self.note_failure(now);
         }
@@ -69,80 +90,111 @@ impl Core {
 
     /// Whether a call that ran since `started` is one that the breaker counts
     /// as slow.
-    pub(crate) fn is_slow(&self, started: Option<Instant>, now: impl FnOnce() -> Instant) -> bool {
-        self.meter.counts_slow_calls() && self.meter.is_slow(ran(started, now()))
+    pub(crate) fn is_slow(&self, started: Option<Moment>, now: impl FnOnce() -> Moment) -> bool {
+        self.measures_time() && self.thresholds().is_slow(ran(started, now()))
     }
 
     fn note_failure(&self, now: u64) {
-        self.last_failure
-            .store(now.saturating_add(1), Ordering::Relaxed);
+        let failed = now.saturating_add(1);
+        self.kept().last_failure.store(failed, Ordering::Relaxed);
     }
 
     /// Whether nothing is lost if it is forgotten: it is closed, and has not
     /// heard of a failure for that long.
     #[cfg(feature = "keyed")]
-    pub(crate) fn is_forgettable(&self, now: Instant, idle: Duration) -> bool {
+    pub(crate) fn is_forgettable(&self, now: Moment, idle: Duration) -> bool {
+        let Some(kept) = self.kept.get() else {
+            return true;
+        };
         if self.state(now) != crate::BreakerState::Closed {
             return false;
         }
-        match self.last_failure.load(Ordering::Relaxed) {
+        match kept.last_failure.load(Ordering::Relaxed) {
             0 => true,
-            failed => self.since_base(now).saturating_sub(failed) >= crate::span::nanos(idle),
+            failed => now.nanos().saturating_sub(failed) >= crate::span::nanos(idle),
         }
     }
 
     /// Counts an outcome of a closed period; it may open the breaker.
-    #[inline]
     fn count(
         &self,
         ticket: Ticket,
         verdict: &Verdict,
-        started: Option<Instant>,
-        now: impl FnOnce() -> Instant,
+        started: Option<Moment>,
+        now: impl FnOnce() -> Moment,
     ) {
-        if verdict.health() == Health::Neutral {
-            return;
+        match verdict.health() {
+            Health::Neutral => {}
+            Health::Ok => self.count_success(ticket, started, now),
+            Health::Failing => self.count_failure(ticket, verdict.hint(), started, now()),
         }
-        let failed = verdict.health() == Health::Failing;
-        // Nothing but a window of time or slowness needs the clock, and of
-        // what does not trip. The time is taken while the period is known to
-        // last: later it might be one at which the next has begun to count.
-        let mut now = Some(now);
-        let mut at = None;
-        if failed || self.meter.needs_time() {
-            at = now.take().map(|now| now());
-        }
-        let period = self.meter.period(ticket.generation);
-        let door = self.door.load(Ordering::Acquire);
-        let is_current = generation_of(door) == ticket.generation
-            && matches!(door & DOOR_MASK, CLOSED | DISABLED);
-        if !is_current {
+    }
+
+    #[cold]
+    fn count_success(&self, ticket: Ticket, started: Option<Moment>, now: impl FnOnce() -> Moment) {
+        let at = now();
+        if !self.is_current(ticket) {
             return;
         }
         let call = Call {
-            period,
-            now: at.map_or(0, |at| self.since_base(at)),
-            failed,
-            ran: match at {
-                Some(at) if self.meter.counts_slow_calls() => ran(started, at),
-                _ => Duration::ZERO,
-            },
+            generation: ticket.generation(),
+            now: at.nanos(),
+            ran: self.pace(started, at),
         };
-        if failed {
-            self.note_failure(call.now);
+        let plan = &self.facts.plan;
+        if self.meter.success(plan, self.thresholds(), call) {
+            self.trip(call.generation, call.now, None);
         }
-        if self.meter.trips(call) {
-            let at = at.or_else(|| now.map(|now| now()));
-            let at = at.map_or(call.now, |at| self.since_base(at));
-            self.trip(ticket.generation, at, verdict.hint());
+    }
+
+    #[cold]
+    fn count_failure(
+        &self,
+        ticket: Ticket,
+        hint: Option<Duration>,
+        started: Option<Moment>,
+        at: Moment,
+    ) {
+        if !self.is_current(ticket) {
+            return;
+        }
+        let call = Call {
+            generation: ticket.generation(),
+            now: at.nanos(),
+            ran: self.pace(started, at),
+        };
+        self.note_failure(call.now);
+        let plan = &self.facts.plan;
+        if self.meter.failure(plan, self.thresholds(), call) {
+            self.trip(ticket.generation(), call.now, hint);
+        }
+    }
+
+    /// Whether the closed period in which the ticket was given lasts.
+    #[inline(always)]
+    fn is_current(&self, ticket: Ticket) -> bool {
+        let door = self.door.load(Ordering::Acquire);
+        door == door_word(ticket.generation(), CLOSED)
+            || (generation_of(door) == ticket.generation() && counts(door))
+    }
+
+    /// How long a call ran, where that counts.
+    #[inline]
+    fn pace(&self, started: Option<Moment>, at: Moment) -> Duration {
+        if self.measures_time() {
+            ran(started, at)
+        } else {
+            Duration::ZERO
         }
     }
 
     /// Gives back what was admitted and not driven to an end.
     #[inline]
     pub(crate) fn give_up(&self, ticket: Ticket) {
-        self.in_flight.leave(ticket.placed);
-        if ticket.kind != TicketKind::Counted {
+        if ticket.is_placed() {
+            self.kept().in_flight.leave(true);
+        }
+        if ticket.kind() != TicketKind::Counted {
             self.hear(ticket, Heard::Dropped, 0);
         }
     }
@@ -158,8 +210,6 @@ impl Core {
     }
 }
 
-fn ran(started: Option<Instant>, now: Instant) -> Duration {
-    started.map_or(Duration::ZERO, |started| {
-        now.saturating_duration_since(started)
-    })
+fn ran(started: Option<Moment>, now: Moment) -> Duration {
+    started.map_or(Duration::ZERO, |started| now.since(started))
 }

@@ -2,10 +2,11 @@ use super::*;
 use crate::Verdict;
 
 fn core(config: &BreakerConfig) -> Core {
-    Core::new(Name::new("inventory".into()), config).unwrap()
+    let facts = Facts::new(Name::new("inventory".into()), config).unwrap();
+    Core::new(Arc::new(facts))
 }
 
-fn no_clock() -> Instant {
+fn no_clock() -> Moment {
     panic!("nobody needs to know the time")
 }
 
@@ -18,9 +19,9 @@ fn a_closed_breaker_neither_looks_at_the_clock_nor_asks_the_machine() {
         core.is_shut(no_clock).unwrap();
         core.would_admit(no_clock).unwrap();
         let ticket = core.admit(no_clock).unwrap();
-        assert_eq!(ticket.generation, generation);
+        assert_eq!(ticket.generation(), generation);
         core.record(ticket, &Verdict::success(), None, no_clock);
-        core.reset(core.base);
+        core.reset(Moment::from_nanos(0));
     }
     assert!(!core.measures_time(), "no rule asks how long a call ran");
 }

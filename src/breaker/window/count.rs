@@ -1,7 +1,8 @@
 //! The last n outcomes: a ring with a running count of its failures, so that
 //! the cost of an outcome does not grow with n.
 
-use super::Counts;
+use super::super::config::WindowKind;
+use super::{Call, Counts, Plan, Rolling};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Each part carries (the lower bits of) the generation it belongs to, and a
@@ -32,44 +33,76 @@ const EMPTY: u32 = 0;
 const WRITTEN: u32 = 2;
 const FAILED: u32 = 1;
 
-impl CountWindow {
-    /// `calls` is at most 1,000,000, which fits into 20 bits.
-    pub(super) fn new(calls: u32) -> Self {
-        Self {
-            head: AtomicU64::new(0),
-            failures: AtomicU64::new(0),
-            ring: (0..calls).map(|_| AtomicU32::new(EMPTY)).collect(),
+impl Rolling for CountWindow {
+    fn new(plan: &Plan) -> Self {
+        match plan.window {
+            Some(WindowKind::Count(calls)) => Self::of(calls),
+            Some(WindowKind::Time(_)) | None => unreachable!("counts are kept by number"),
         }
     }
 
-    pub(super) fn begin(&self, generation: u32) {
+    fn begin(&self, generation: u32) {
         let tag = u64::from(generation & HEAD_GENERATION);
         self.failures
             .swap(u64::from(generation) << 32, Ordering::Relaxed);
         self.head.swap(tag << (2 * PLACE_BITS), Ordering::Relaxed);
     }
 
-    /// Counts an outcome; the window's contents, where the outcome can trip:
-    /// a failure always, a success while the window fills. Once it is full a
-    /// success only takes the place of another outcome, which lowers the rate
-    /// or leaves it.
-    pub(super) fn record(&self, generation: u32, failed: bool) -> Option<Counts> {
+    /// Once the window is full a success only takes the place of another
+    /// outcome, which lowers the rate or leaves it.
+    #[inline]
+    fn success(
+        &self,
+        _: &Plan,
+        generation: u32,
+        _: u64,
+        _: impl FnOnce() -> u32,
+    ) -> Option<Counts> {
         let (place, held) = self.take_place(generation)?;
-        let change = self.write(place, generation, failed)?;
-        let failures = self.add_failures(generation, change)?;
-        let size = self.ring.len() as u64;
-        if !failed {
-            return (held <= size).then_some(Counts {
-                total: held,
-                failures,
-            });
+        let change = self.write(place, generation, false)?;
+        let is_full = held > self.ring.len() as u64;
+        if is_full && change == 0 {
+            return None;
         }
+        let failures = self.add_failures(generation, change)?;
+        (!is_full).then_some(Counts {
+            total: held,
+            failures,
+        })
+    }
+
+    fn failure(&self, _: &Plan, call: Call) -> Option<Counts> {
+        let (place, held) = self.take_place(call.generation)?;
+        let change = self.write(place, call.generation, true)?;
+        let failures = self.add_failures(call.generation, change)?;
+        let size = self.ring.len() as u64;
         let total = if held < size {
-            self.held(generation)?
+            self.held(call.generation)?
         } else {
             size
         };
         Some(Counts { total, failures })
+    }
+
+    fn counts(&self, _: &Plan, _: u32, _: u64) -> Counts {
+        let failures = self.failures.load(Ordering::Relaxed);
+        #[expect(clippy::cast_possible_truncation, reason = "the lower half")]
+        let failures = failures as u32;
+        Counts {
+            total: self.head.load(Ordering::Relaxed) & PLACE_MASK,
+            failures: visible(failures),
+        }
+    }
+}
+
+impl CountWindow {
+    /// `calls` is at most 1,000,000, which fits into 20 bits.
+    fn of(calls: u32) -> Self {
+        Self {
+            head: AtomicU64::new(0),
+            failures: AtomicU64::new(0),
+            ring: (0..calls).map(|_| AtomicU32::new(EMPTY)).collect(),
+        }
     }
 
     /// How many outcomes are held by now. A failure asks after it has been
@@ -84,19 +117,9 @@ impl CountWindow {
         (head >> (2 * PLACE_BITS) == tag).then_some(head & PLACE_MASK)
     }
 
-    /// What the window holds.
-    pub(super) fn counts(&self) -> Counts {
-        let failures = self.failures.load(Ordering::Relaxed);
-        #[expect(clippy::cast_possible_truncation, reason = "the lower half")]
-        let failures = failures as u32;
-        Counts {
-            total: self.head.load(Ordering::Relaxed) & PLACE_MASK,
-            failures: visible(failures),
-        }
-    }
-
     /// The place for this outcome, and how many are held with it; one more
     /// than the ring holds if it was full already.
+    #[inline]
     fn take_place(&self, generation: u32) -> Option<(usize, u64)> {
         let tag = u64::from(generation & HEAD_GENERATION);
         let size = self.ring.len() as u64;
@@ -123,7 +146,8 @@ impl CountWindow {
     }
 
     /// Puts the outcome into its place; by how much the number of failures
-    /// changes.
+    /// changes. One that is there already is only read.
+    #[inline]
     fn write(&self, place: usize, generation: u32, failed: bool) -> Option<i64> {
         let generation = generation & RING_GENERATION;
         let slot = self.ring.get(place)?;
@@ -136,6 +160,9 @@ impl CountWindow {
             let age = generation.wrapping_sub(old_generation) & RING_GENERATION;
             if old != EMPTY && age > RING_GENERATION / 2 {
                 return None;
+            }
+            if old == new {
+                return Some(0);
             }
             match slot.compare_exchange_weak(old, new, Ordering::Relaxed, Ordering::Relaxed) {
                 Ok(_) => {
@@ -184,13 +211,38 @@ fn visible(failures: u32) -> u64 {
 }
 
 #[cfg(test)]
+impl CountWindow {
+    pub(super) fn record(&self, generation: u32, failed: bool) -> Option<Counts> {
+        let call = Call {
+            generation,
+            now: 0,
+            ran: std::time::Duration::ZERO,
+        };
+        let plan = Plan::failures_in(WindowKind::Count(1));
+        if failed {
+            self.failure(&plan, call)
+        } else {
+            self.success(&plan, generation, 0, || 0)
+        }
+    }
+
+    pub(super) fn holds(&self) -> Counts {
+        self.counts(&Plan::failures_in(WindowKind::Count(1)), 0, 0)
+    }
+
+    pub(super) fn with_room_for(calls: u32) -> Self {
+        Self::of(calls)
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn failures_leave_the_ring_again_in_every_generation() {
         for generation in [0, u32::MAX >> 2, u32::MAX >> 1, u32::MAX] {
-            let window = CountWindow::new(2);
+            let window = CountWindow::of(2);
             window.begin(generation);
             for failed in [true, true, false, false] {
                 window.record(generation, failed);
@@ -199,14 +251,14 @@ mod tests {
                 total: 2,
                 failures: 0,
             };
-            assert_eq!(window.counts(), none, "in generation {generation}");
+            assert_eq!(window.holds(), none, "in generation {generation}");
         }
     }
 
     /// As a thread finds it that was held up for longer than its period.
     #[test]
     fn a_place_that_a_later_period_has_taken_is_not_taken_back() {
-        let window = CountWindow::new(2);
+        let window = CountWindow::of(2);
         assert_eq!(window.write(0, 7, true), Some(1));
         assert_eq!(window.write(0, 6, true), None);
         assert_eq!(window.write(0, 7, false), Some(-1));

@@ -5,21 +5,26 @@
 //! but a number: each closed period has a generation of its own, and what was
 //! counted in an older one is never mixed with the present one, whatever a
 //! slow thread does.
+//!
+//! What is counted is fixed for a breaker's life (its [`Plan`]); the
+//! [`Thresholds`] may change. Both stand apart from the counts: the breakers of
+//! a registry share them.
 
 mod count;
+mod plan;
 mod run;
+mod spread;
 mod thresholds;
 mod time;
 
 use std::time::Duration;
 
 use self::count::CountWindow;
+pub(super) use self::plan::Plan;
 use self::run::Run;
-use self::thresholds::Thresholds;
+pub(super) use self::thresholds::Thresholds;
 use self::time::TimeWindow;
 use super::config::WindowKind;
-use super::rules::Rules;
-use crate::config::ConfigError;
 
 /// Outcomes in a window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,187 +35,267 @@ pub(crate) struct Counts {
     pub(crate) failures: u64,
 }
 
-#[derive(Debug)]
-enum Rolling {
-    Count(CountWindow),
-    Time(TimeWindow),
-}
-
-/// The closed period that an outcome belongs to, read before the caller makes
-/// sure that this period is still the current one: what is read afterwards may
-/// already belong to the next.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Period {
-    generation: u32,
-    offset: u64,
-}
-
-/// What a window is told of a call.
+/// What a meter is told of a call.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Call {
-    pub(crate) period: Period,
+    /// Of the closed period in which it was admitted, which was still the
+    /// current one when the time was read.
+    pub(crate) generation: u32,
+    /// In nanoseconds since the breaker's beginning; for a success only where
+    /// the plan needs the time.
     pub(crate) now: u64,
-    pub(crate) failed: bool,
     /// How long it ran; asked for only where slow calls count.
     pub(crate) ran: Duration,
 }
 
+/// Outcomes, some of them bad, of which the latest count.
+trait Rolling {
+    fn new(plan: &Plan) -> Self;
+
+    /// Begins the period of this generation.
+    fn begin(&self, generation: u32);
+
+    /// Counts a good outcome; the window's contents, where it can trip: it may
+    /// complete the minimum, or come after others have left.
+    fn success(
+        &self,
+        plan: &Plan,
+        generation: u32,
+        now: u64,
+        minimum: impl FnOnce() -> u32,
+    ) -> Option<Counts>;
+
+    /// Counts a bad outcome; the window's contents, unless it came too late.
+    fn failure(&self, plan: &Plan, call: Call) -> Option<Counts>;
+
+    /// What the window holds.
+    fn counts(&self, plan: &Plan, generation: u32, now: u64) -> Counts;
+}
+
+/// The counts of one breaker.
 #[derive(Debug)]
 pub(crate) struct Meter {
-    window: WindowKind,
-    thresholds: Thresholds,
-    run: Option<Run>,
-    failures: Option<Rolling>,
-    /// Boxed, as few have it and it is as large as the rest.
-    slow: Option<Box<Rolling>>,
+    counted: Counted,
+}
+
+/// Where only a run of failures counts there is no window, and no allocation.
+#[derive(Debug)]
+enum Counted {
+    Run(Run),
+    Count(Box<Windowed<CountWindow>>),
+    Time(Box<Windowed<TimeWindow>>),
+    CountAndPace(Box<Paced<CountWindow>>),
+    TimeAndPace(Box<Paced<TimeWindow>>),
+}
+
+/// A run of failures and a window of them. What the plan does not need is left
+/// as it began.
+#[derive(Debug)]
+struct Windowed<W> {
+    run: Run,
+    failures: W,
+}
+
+/// The same, and a window of slow calls.
+#[derive(Debug)]
+struct Paced<W> {
+    windowed: Windowed<W>,
+    slow: W,
 }
 
 impl Meter {
-    pub(crate) fn new(rules: &Rules) -> Self {
-        let keeps_run = rules.consecutive.is_some() || rules.last_failed.is_some();
-        let keeps_window = rules.rate.is_some() || rules.last_failed.is_some();
-        let rolling = || Rolling::new(rules.window);
-        Self {
-            window: rules.window,
-            thresholds: Thresholds::new(rules),
-            run: keeps_run.then(Run::new),
-            failures: keeps_window.then(rolling),
-            slow: rules.slow.map(|_| Box::new(rolling())),
-        }
-    }
-
-    /// Uses other thresholds from now on, over what has been counted.
-    ///
-    /// # Errors
-    ///
-    /// Rules for which nothing has been counted so far.
-    pub(crate) fn reconfigure(&self, rules: &Rules) -> Result<(), ConfigError> {
-        let refuse = |field, value: String| {
-            let problem = "nothing has been counted for it; build a new breaker";
-            Err(ConfigError::new(field, value, problem))
+    pub(crate) fn new(plan: &Plan) -> Self {
+        let counted = match (plan.window, plan.slow) {
+            (None, _) => Counted::Run(Run::new()),
+            (Some(WindowKind::Count(_)), false) => Counted::Count(Box::new(Windowed::new(plan))),
+            (Some(WindowKind::Time(_)), false) => Counted::Time(Box::new(Windowed::new(plan))),
+            (Some(WindowKind::Count(_)), true) => Counted::CountAndPace(Box::new(Paced::new(plan))),
+            (Some(WindowKind::Time(_)), true) => Counted::TimeAndPace(Box::new(Paced::new(plan))),
         };
-        let windowed = self.failures.is_some() || self.slow.is_some();
-        if windowed && rules.window != self.window {
-            return refuse("breaker.window", format!("{:?}", rules.window));
-        }
-        if let (Some(consecutive), None) = (rules.consecutive, &self.run) {
-            return refuse("breaker.consecutive", consecutive.to_string());
-        }
-        if let (Some(rate), None) = (rules.failure_rate(), &self.failures) {
-            return refuse("breaker.failure_rate", rate.to_string());
-        }
-        let keeps_last = self.failures.is_some() && self.run.is_some();
-        if let (Some(last), false) = (rules.last_failed, keeps_last) {
-            return refuse("breaker.last_failed", last.to_string());
-        }
-        if let (Some(slow), None) = (rules.slow, &self.slow) {
-            return refuse("breaker.slow_calls", format!("{:?}", slow.threshold));
-        }
-        self.thresholds.set(rules);
-        Ok(())
-    }
-
-    /// Whether a success needs to know the time.
-    pub(crate) const fn needs_time(&self) -> bool {
-        matches!(self.failures, Some(Rolling::Time(_))) || self.slow.is_some()
-    }
-
-    pub(crate) const fn counts_slow_calls(&self) -> bool {
-        self.slow.is_some()
-    }
-
-    /// Whether a call that ran so long is slow.
-    pub(crate) fn is_slow(&self, ran: Duration) -> bool {
-        self.thresholds.is_slow(ran)
-    }
-
-    pub(crate) fn period(&self, generation: u32) -> Period {
-        let offset = match self.rollings().next() {
-            Some(Rolling::Time(window)) => window.offset(),
-            Some(Rolling::Count(_)) | None => 0,
-        };
-        Period { generation, offset }
+        Self { counted }
     }
 
     /// Begins the closed period of this generation. The caller has shown
     /// before that all older ones are over, and lets nobody into this one
     /// until it has begun.
     pub(crate) fn begin_period(&self, generation: u32) {
-        if let Some(run) = &self.run {
-            run.begin(generation);
+        match &self.counted {
+            Counted::Run(run) => run.begin(generation),
+            Counted::Count(windowed) => windowed.begin(generation),
+            Counted::Time(windowed) => windowed.begin(generation),
+            Counted::CountAndPace(paced) => paced.begin(generation),
+            Counted::TimeAndPace(paced) => paced.begin(generation),
         }
-        for rolling in self.rollings() {
-            match rolling {
-                Rolling::Count(window) => window.begin(generation),
-                Rolling::Time(window) => window.begin(),
+    }
+
+    /// As [`success`](Self::success), where nobody asks how long calls ran;
+    /// `None` where somebody does. `lasts` is told whether the time is needed,
+    /// and gives it if the period lasts.
+    #[inline(always)]
+    pub(crate) fn success_unpaced<'a>(
+        &self,
+        plan: &Plan,
+        thresholds: impl Fn() -> &'a Thresholds,
+        generation: u32,
+        lasts: impl FnOnce(bool) -> Option<u64>,
+    ) -> Option<bool> {
+        // The window of time first, which is the default.
+        if let Counted::Time(windowed) = &self.counted {
+            return Some(match lasts(true) {
+                Some(now) => windowed.success(plan, thresholds, generation, now),
+                None => false,
+            });
+        }
+        match &self.counted {
+            Counted::Run(run) => {
+                if lasts(false).is_some() {
+                    run.success(generation);
+                }
+                Some(false)
             }
+            Counted::Count(windowed) => Some(match lasts(false) {
+                Some(now) => windowed.success(plan, thresholds, generation, now),
+                None => false,
+            }),
+            Counted::Time(_) | Counted::CountAndPace(_) | Counted::TimeAndPace(_) => None,
         }
     }
 
-    /// All of them are of one kind, and begin their periods together.
-    fn rollings(&self) -> impl Iterator<Item = &Rolling> {
-        self.failures.iter().chain(self.slow.as_deref())
-    }
-
-    /// Counts a call and tells whether it opens the breaker. A success can, by
-    /// completing the minimum, or because old successes have left the window.
-    pub(crate) fn trips(&self, call: Call) -> bool {
-        let generation = call.period.generation;
-        let run = match &self.run {
-            None => 0,
-            Some(run) if call.failed => run.failure(generation),
-            Some(run) => {
+    /// Counts a success and tells whether it opens the breaker: it can by
+    /// completing the minimum, because old successes have left the window, or
+    /// by being slow.
+    pub(crate) fn success(&self, plan: &Plan, thresholds: &Thresholds, call: Call) -> bool {
+        let (generation, now) = (call.generation, call.now);
+        match &self.counted {
+            Counted::Run(run) => {
                 run.success(generation);
-                0
+                false
             }
-        };
-        let minimum = self.thresholds.min_calls();
-        let failures = self.failures.as_ref();
-        let failures = failures.and_then(|window| window.count(call, call.failed, minimum));
-        // Others may have failed between the run and the window: the last in
-        // the window sees the run of all of them.
-        let run = match &self.run {
-            Some(kept) if call.failed => run.max(kept.length(generation)),
-            _ => run,
-        };
-        let by_slowness = self.slow.as_ref().is_some_and(|window| {
-            let slow = self.thresholds.is_slow(call.ran);
-            let counts = window.count(call, slow, minimum);
-            counts.is_some_and(|counts| self.thresholds.too_many_slow(counts))
-        });
-        by_slowness
-            || self.thresholds.run_reached(run)
-            || failures.is_some_and(|counts| {
-                self.thresholds.rate_reached(counts) || self.thresholds.last_failed(run, counts)
-            })
+            Counted::Count(windowed) => windowed.success(plan, || thresholds, generation, now),
+            Counted::Time(windowed) => windowed.success(plan, || thresholds, generation, now),
+            Counted::CountAndPace(paced) => paced.success(plan, thresholds, call),
+            Counted::TimeAndPace(paced) => paced.success(plan, thresholds, call),
+        }
     }
 
-    /// What the window holds now.
-    pub(crate) fn counts(&self, now: u64) -> Counts {
-        match &self.failures {
-            None => Counts::default(),
-            Some(Rolling::Count(window)) => window.counts(),
-            Some(Rolling::Time(window)) => window.counts(now),
+    /// Counts a failure and tells whether it opens the breaker.
+    pub(crate) fn failure(&self, plan: &Plan, thresholds: &Thresholds, call: Call) -> bool {
+        match &self.counted {
+            Counted::Run(run) => thresholds.run_reached(run.failure(call.generation)),
+            Counted::Count(windowed) => windowed.failure(plan, thresholds, call),
+            Counted::Time(windowed) => windowed.failure(plan, thresholds, call),
+            Counted::CountAndPace(paced) => paced.failure(plan, thresholds, call),
+            Counted::TimeAndPace(paced) => paced.failure(plan, thresholds, call),
+        }
+    }
+
+    /// What the window of failures holds now.
+    pub(crate) fn counts(&self, plan: &Plan, generation: u32, now: u64) -> Counts {
+        if !plan.failures {
+            return Counts::default();
+        }
+        match &self.counted {
+            Counted::Run(_) => Counts::default(),
+            Counted::Count(windowed) => windowed.failures.counts(plan, generation, now),
+            Counted::Time(windowed) => windowed.failures.counts(plan, generation, now),
+            Counted::CountAndPace(paced) => paced.windowed.failures.counts(plan, generation, now),
+            Counted::TimeAndPace(paced) => paced.windowed.failures.counts(plan, generation, now),
         }
     }
 }
 
-impl Rolling {
-    fn new(window: WindowKind) -> Self {
-        match window {
-            WindowKind::Count(calls) => Self::Count(CountWindow::new(calls)),
-            WindowKind::Time(length) => Self::Time(TimeWindow::new(length)),
+impl<W: Rolling> Windowed<W> {
+    fn new(plan: &Plan) -> Self {
+        Self {
+            run: Run::new(),
+            failures: W::new(plan),
         }
     }
 
-    /// Counts a call as good or bad; the window's contents where it can trip.
-    fn count(&self, call: Call, bad: bool, minimum: u32) -> Option<Counts> {
-        let Period { generation, offset } = call.period;
-        match self {
-            Self::Count(window) => window.record(generation, bad),
-            Self::Time(window) if bad => window.failure(offset, call.now),
-            Self::Time(window) => window.success(offset, call.now, minimum),
+    fn begin(&self, generation: u32) {
+        self.run.begin(generation);
+        self.failures.begin(generation);
+    }
+
+    #[inline(always)]
+    fn success<'a>(
+        &self,
+        plan: &Plan,
+        thresholds: impl Fn() -> &'a Thresholds,
+        generation: u32,
+        now: u64,
+    ) -> bool {
+        self.run.success(generation);
+        let minimum = || thresholds().min_calls();
+        match self.failures.success(plan, generation, now, minimum) {
+            None => false,
+            Some(counts) => thresholds().rate_reached(counts),
         }
+    }
+
+    fn failure(&self, plan: &Plan, thresholds: &Thresholds, call: Call) -> bool {
+        let generation = call.generation;
+        let run = if plan.run {
+            self.run.failure(generation)
+        } else {
+            0
+        };
+        let failures = if plan.failures {
+            self.failures.failure(plan, call)
+        } else {
+            None
+        };
+        // Others may have failed between the run and the window: the last in
+        // the window sees the run of all of them.
+        let run = run.max(self.run.length(generation));
+        thresholds.run_reached(run)
+            || failures.is_some_and(|counts| {
+                thresholds.rate_reached(counts) || thresholds.last_failed(run, counts)
+            })
+    }
+}
+
+impl<W: Rolling> Paced<W> {
+    fn new(plan: &Plan) -> Self {
+        Self {
+            windowed: Windowed::new(plan),
+            slow: W::new(plan),
+        }
+    }
+
+    fn begin(&self, generation: u32) {
+        self.windowed.begin(generation);
+        self.slow.begin(generation);
+    }
+
+    #[cold]
+    fn success(&self, plan: &Plan, thresholds: &Thresholds, call: Call) -> bool {
+        let too_slow = self.too_many_slow(plan, thresholds, call);
+        if plan.failures {
+            let (generation, now) = (call.generation, call.now);
+            return self.windowed.success(plan, || thresholds, generation, now) || too_slow;
+        }
+        self.windowed.run.success(call.generation);
+        too_slow
+    }
+
+    #[cold]
+    fn failure(&self, plan: &Plan, thresholds: &Thresholds, call: Call) -> bool {
+        let too_slow = self.too_many_slow(plan, thresholds, call);
+        self.windowed.failure(plan, thresholds, call) || too_slow
+    }
+
+    /// Counts how the call ran, whatever came of it.
+    fn too_many_slow(&self, plan: &Plan, thresholds: &Thresholds, call: Call) -> bool {
+        let counts = if thresholds.is_slow(call.ran) {
+            self.slow.failure(plan, call)
+        } else {
+            {
+                let minimum = || thresholds.min_calls();
+                self.slow.success(plan, call.generation, call.now, minimum)
+            }
+        };
+        counts.is_some_and(|counts| thresholds.too_many_slow(counts))
     }
 }
 

@@ -8,22 +8,39 @@ use crate::breaker::config::{BreakerConfig, Window};
 
 const SECOND: u64 = 1_000_000_000;
 
-fn meter(config: &BreakerConfig) -> Meter {
-    Meter::new(&config.check().unwrap())
+/// A meter with what a breaker keeps beside it.
+struct Kept {
+    plan: Plan,
+    thresholds: Thresholds,
+    meter: Meter,
 }
 
-impl Meter {
-    fn hear(&self, generation: u32, now: u64, failed: bool) -> bool {
-        self.hear_of(self.period(generation), now, failed)
+fn meter(config: &BreakerConfig) -> Kept {
+    let rules = config.check().unwrap();
+    let plan = Plan::new(&rules);
+    Kept {
+        meter: Meter::new(&plan),
+        thresholds: Thresholds::new(&rules),
+        plan,
     }
+}
 
-    fn hear_of(&self, period: Period, now: u64, failed: bool) -> bool {
-        self.trips(Call {
-            period,
-            now,
-            failed,
-            ran: Duration::ZERO,
-        })
+impl Kept {
+    fn hear(&self, generation: u32, now: u64, failed: bool) -> bool {
+        let call = at(generation, now);
+        if failed {
+            self.meter.failure(&self.plan, &self.thresholds, call)
+        } else {
+            self.meter.success(&self.plan, &self.thresholds, call)
+        }
+    }
+}
+
+const fn at(generation: u32, now: u64) -> Call {
+    Call {
+        generation,
+        now,
+        ran: Duration::ZERO,
     }
 }
 
@@ -110,14 +127,13 @@ fn a_new_period_begins_empty_and_hears_nothing_of_the_old_one() {
         BreakerConfig::failure_rate(0.5).min_calls(4),
     ] {
         let meter = meter(&config);
-        let old = meter.period(0);
         for _ in 0..2 {
-            assert!(!meter.hear_of(old, 0, true));
+            assert!(!meter.hear(0, 0, true));
         }
-        meter.begin_period(3);
+        meter.meter.begin_period(3);
         for _ in 0..50 {
             // Whatever it says of its own period, which is over.
-            meter.hear_of(old, 1, true);
+            meter.hear(0, 1, true);
         }
         for _ in 0..2 {
             assert!(!meter.hear(3, 1, true), "{config:?}");
@@ -130,8 +146,17 @@ fn idle_time_of_any_length_empties_a_time_window() {
     let config = BreakerConfig::failure_rate(0.5)
         .window(Window::time(Duration::from_secs(10)))
         .min_calls(4);
-    // Every 163,840 slots a slot's short tag comes round again.
-    for idle in [10, 32_768, 5 * 32_768, 10 * 65_536, 400 * 24 * 3600] {
+    // The lower bits of a slot's lap come round after 2^28 windows.
+    const ROUND: u64 = 10 << 28;
+    for idle in [
+        10,
+        32_768,
+        10 << 20,
+        400 * 24 * 3600,
+        ROUND,
+        ROUND - 10,
+        3 * ROUND,
+    ] {
         for begun in [0, 1] {
             let meter = meter(&config);
             for _ in 0..3 {
@@ -171,20 +196,21 @@ fn an_outcome_that_comes_a_window_late_is_left_out() {
 
 #[test]
 fn counts_are_exact_after_two_threads() {
-    let count = CountWindow::new(1000);
-    let time = TimeWindow::new(Duration::from_secs(10));
+    let count = CountWindow::with_room_for(1000);
+    let plan = Plan::failures_in(WindowKind::Time(Duration::from_secs(10)));
+    let time = TimeWindow::new(&plan);
     let each = 20_000u32;
     std::thread::scope(|scope| {
         for thread in 0..2u32 {
-            let (count, time) = (&count, &time);
+            let (count, time, plan) = (&count, &time, &plan);
             scope.spawn(move || {
                 for call in 0..each {
                     let failed = (call + thread) % 4 == 0;
                     count.record(0, failed);
                     if failed {
-                        time.failure(time.offset(), 0);
+                        time.failure(plan, at(0, 0));
                     } else {
-                        time.success(time.offset(), 0, 1);
+                        time.success(plan, 0, 0, || 1);
                     }
                 }
             });
@@ -192,7 +218,7 @@ fn counts_are_exact_after_two_threads() {
     });
     let total = u64::from(2 * each) + 1;
     let failures = u64::from(2 * each / 4) + 1;
-    let counts = time.failure(time.offset(), 0).unwrap();
+    let counts = time.failure(&plan, at(0, 0)).unwrap();
     assert_eq!(counts, Counts { total, failures });
     // Flush the ring with a known pattern: what is left is exactly that.
     for call in 0..999 {

@@ -13,7 +13,7 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 /// All accesses are relaxed: an outcome that is counted while the numbers
 /// change may be held against the old one or the new, of each rule on its own.
 #[derive(Debug)]
-pub(super) struct Thresholds {
+pub(crate) struct Thresholds {
     consecutive: AtomicU32,
     /// In billionths, as all rates.
     rate: AtomicU32,
@@ -24,7 +24,7 @@ pub(super) struct Thresholds {
 }
 
 impl Thresholds {
-    pub(super) fn new(rules: &Rules) -> Self {
+    pub(crate) fn new(rules: &Rules) -> Self {
         let thresholds = Self {
             consecutive: AtomicU32::new(0),
             rate: AtomicU32::new(0),
@@ -37,7 +37,7 @@ impl Thresholds {
         thresholds
     }
 
-    pub(super) fn set(&self, rules: &Rules) {
+    pub(crate) fn set(&self, rules: &Rules) {
         let number = |place: &AtomicU32, value: Option<u32>| {
             place.store(value.unwrap_or(0), Ordering::Relaxed);
         };
@@ -50,23 +50,23 @@ impl Thresholds {
         self.slow_nanos.store(threshold, Ordering::Relaxed);
     }
 
-    pub(super) fn min_calls(&self) -> u32 {
+    pub(crate) fn min_calls(&self) -> u32 {
         self.min_calls.load(Ordering::Relaxed)
     }
 
-    pub(super) fn is_slow(&self, ran: Duration) -> bool {
+    pub(crate) fn is_slow(&self, ran: Duration) -> bool {
         nanos(ran) >= self.slow_nanos.load(Ordering::Relaxed)
     }
 
-    pub(super) fn run_reached(&self, run: u32) -> bool {
+    pub(crate) fn run_reached(&self, run: u32) -> bool {
         reached(&self.consecutive, |limit| run >= limit)
     }
 
-    pub(super) fn rate_reached(&self, counts: Counts) -> bool {
+    pub(crate) fn rate_reached(&self, counts: Counts) -> bool {
         self.reaches(&self.rate, counts)
     }
 
-    pub(super) fn too_many_slow(&self, counts: Counts) -> bool {
+    pub(crate) fn too_many_slow(&self, counts: Counts) -> bool {
         self.reaches(&self.slow_rate, counts)
     }
 
@@ -81,7 +81,7 @@ impl Thresholds {
 
     /// The window holds the latest calls. So the last `k` are all in it if it
     /// holds at least `k`, and all failed if the run of failures is as long.
-    pub(super) fn last_failed(&self, run: u32, counts: Counts) -> bool {
+    pub(crate) fn last_failed(&self, run: u32, counts: Counts) -> bool {
         reached(&self.last_failed, |last| {
             run >= last && counts.total >= u64::from(last)
         })

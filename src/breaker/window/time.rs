@@ -1,224 +1,300 @@
 //! The outcomes of the last while, in ten slots.
 
-use std::time::Duration;
+use super::spread::Spread;
+use super::{Call, Counts, Plan, Rolling};
+use crate::sync::{AtomicU64, Ordering, fence};
 
-use super::Counts;
-use crate::span::nanos;
-use crate::sync::{AtomicU64, Ordering};
+pub(super) const SLOTS: u64 = 10;
+pub(super) const SLOTS_LEN: usize = 10;
 
-const SLOTS: u64 = 10;
-const SLOTS_LEN: usize = 10;
-
-/// Slots are numbered from the breaker's beginning. Each closed period starts
-/// at least a whole window of numbers later than the last (`offset`), so a
-/// late outcome of an older period finds no slot that counts.
+/// Slots are numbered from the breaker's beginning, and each generation starts
+/// more than a whole window of numbers later than the one before: so a late
+/// outcome of an older period finds no slot that counts, and a new period needs
+/// no clearing.
 ///
-/// A slot has two words: its full number, and its counts with the number's
-/// lower bits. A writer that finds an older number moves the slot on; one
-/// that finds a newer number comes too late, and its outcome has left the
-/// window. Counts are taken over in the same step that checks their tag, so
-/// nothing is lost between two writers.
+/// A slot is one word, its counts and the lower bits of its lap, the number
+/// divided by ten. Who finds an older lap begins the slot anew in the step that
+/// counts; who finds a newer one comes too late, and its outcome has left the
+/// window. Nothing is lost between two writers.
 ///
-/// Orderings: the offset is stored with Release before a period is published
-/// and loaded with Acquire before the period is checked. A slot's counts are
-/// stored with Release after its number and loaded with Acquire before it, so
-/// that whoever sees the counts of a later slot sees its number too.
+/// # Memory ordering
+///
+/// The words are relaxed: each carries all that depends on it. Where an outcome
+/// can trip, a fence stands between counting it and looking at the other words,
+/// so that of two who count at the same time the later one sees both.
 #[derive(Debug)]
 pub(super) struct TimeWindow {
-    slot_nanos: u64,
-    offset: AtomicU64,
-    /// The slot in which the window was last seen to hold its minimum: for
-    /// the rest of that slot a success cannot trip.
-    over_minimum: AtomicU64,
-    slots: [Slot; SLOTS_LEN],
+    /// The latest number at which the window was looked at, and in the lowest
+    /// bit whether it was found to hold its minimum: for the rest of that slot a
+    /// success cannot trip.
+    judged: AtomicU64,
+    slots: Slots,
+    /// More of them, once threads meet at these.
+    spread: Spread,
 }
 
+/// The words of ten slots.
 #[derive(Debug)]
-struct Slot {
-    number: AtomicU64,
-    /// lower bits of the number (15) | lap (1) | failures (24) | total (24)
-    counts: AtomicU64,
+pub(super) struct Slots([AtomicU64; SLOTS_LEN]);
+
+// lower bits of the lap (28) | failures (18) | total (18)
+const COUNT_BITS: u32 = 18;
+const COUNT_MASK: u64 = (1 << COUNT_BITS) - 1;
+const TAG_SHIFT: u32 = 2 * COUNT_BITS;
+const TAG_MASK: u64 = u64::MAX >> TAG_SHIFT;
+
+/// Laps are swept out in ages of this many bits, so that the lower bits of two
+/// laps in the window always tell which is the later.
+const AGE_BITS: u32 = 20;
+
+/// A slot's number, taken apart.
+#[derive(Clone, Copy)]
+struct Place {
+    index: usize,
+    lap: u64,
 }
 
-const COUNT_BITS: u32 = 24;
-const COUNT_MASK: u64 = (1 << COUNT_BITS) - 1;
-const TAG_SHIFT: u32 = 2 * COUNT_BITS + 1;
-const TAG_MASK: u64 = 0x7fff;
-/// Turned over when a slot is cleared for a number with the same lower bits.
-const LAP: u64 = 1 << (2 * COUNT_BITS);
-
-impl TimeWindow {
-    pub(super) fn new(length: Duration) -> Self {
+impl Place {
+    const fn of(number: u64) -> Self {
+        let lap = number / SLOTS;
         Self {
-            slot_nanos: (nanos(length) / SLOTS).max(1),
-            // So that no slot number equals the zeroes that the slots begin
-            // with.
-            offset: AtomicU64::new(SLOTS + 1),
-            over_minimum: AtomicU64::new(0),
-            slots: std::array::from_fn(|_| Slot {
-                number: AtomicU64::new(0),
-                counts: AtomicU64::new(0),
-            }),
+            index: (number % SLOTS) as usize,
+            lap,
         }
     }
 
-    pub(super) fn offset(&self) -> u64 {
-        self.offset.load(Ordering::Acquire)
+    const fn tag(self) -> u64 {
+        self.lap & TAG_MASK
     }
 
-    /// A new closed period.
-    pub(super) fn begin(&self) {
-        let offset = self.offset.load(Ordering::Relaxed);
-        let next = offset.wrapping_add(SLOTS + 1);
-        self.offset.store(next, Ordering::Release);
+    const fn age(self) -> u64 {
+        self.lap >> AGE_BITS
+    }
+}
+
+impl Rolling for TimeWindow {
+    fn new(_: &Plan) -> Self {
+        Self {
+            judged: AtomicU64::new(0),
+            slots: Slots::new(),
+            spread: Spread::new(),
+        }
     }
 
-    /// Counts a success; the window's contents where it can trip.
-    pub(super) fn success(&self, offset: u64, now: u64, minimum: u32) -> Option<Counts> {
-        let number = self.number(offset, now);
-        if !self.add(number, false) || self.over_minimum.load(Ordering::Relaxed) == number {
+    fn begin(&self, _: u32) {}
+
+    #[inline(always)]
+    fn success(
+        &self,
+        plan: &Plan,
+        generation: u32,
+        now: u64,
+        minimum: impl FnOnce() -> u32,
+    ) -> Option<Counts> {
+        let number = number(plan, generation, now);
+        if self.judged.load(Ordering::Relaxed) == number << 1 | 1 {
+            self.add(Place::of(number), false);
             return None;
         }
-        let counts = self.sum(number);
-        if counts.total >= u64::from(minimum) {
-            self.over_minimum.store(number, Ordering::Relaxed);
-        }
+        self.judge_success(number, minimum())
+    }
+
+    fn failure(&self, plan: &Plan, call: Call) -> Option<Counts> {
+        let number = number(plan, call.generation, call.now);
+        let counts = self.judge(number, true)?;
+        self.note_judged(number << 1);
         Some(counts)
     }
 
-    /// Counts a failure; the window's contents, unless it comes too late.
-    pub(super) fn failure(&self, offset: u64, now: u64) -> Option<Counts> {
-        let number = self.number(offset, now);
-        self.add(number, true).then(|| self.sum(number))
+    fn counts(&self, plan: &Plan, generation: u32, now: u64) -> Counts {
+        self.sum(number(plan, generation, now))
+    }
+}
+
+fn number(plan: &Plan, generation: u32, now: u64) -> u64 {
+    // From one on, as the words begin with a lap of zero.
+    now / plan.slot_nanos + (u64::from(generation) + 1) * (SLOTS + 1)
+}
+
+impl TimeWindow {
+    #[cold]
+    fn judge_success(&self, number: u64, minimum: u32) -> Option<Counts> {
+        let counts = self.judge(number, false)?;
+        let over_minimum = counts.total >= u64::from(minimum);
+        self.note_judged(number << 1 | u64::from(over_minimum));
+        Some(counts)
     }
 
-    /// What the window holds at this time.
-    pub(super) fn counts(&self, now: u64) -> Counts {
-        self.sum(self.number(self.offset(), now))
+    /// Counts an outcome; the window's contents, unless it came too late.
+    fn judge(&self, number: u64, failed: bool) -> Option<Counts> {
+        let place = Place::of(number);
+        let newest = self.newest();
+        if number > newest && place.age() != Place::of(newest).age() {
+            self.sweep(number, newest);
+        }
+        if !self.add(place, failed) {
+            return None;
+        }
+        fence(Ordering::SeqCst);
+        Some(self.sum(number))
     }
 
-    fn number(&self, offset: u64, now: u64) -> u64 {
-        (now / self.slot_nanos).wrapping_add(offset)
+    fn newest(&self) -> u64 {
+        self.judged.load(Ordering::Relaxed) >> 1
     }
 
-    fn slot(&self, number: u64) -> &Slot {
-        // The remainder is below ten, so the cast keeps it.
-        &self.slots[(number % SLOTS) as usize]
+    fn note_judged(&self, judged: u64) {
+        self.judged.fetch_max(judged, Ordering::Relaxed);
     }
 
     /// Whether the outcome found its slot.
-    fn add(&self, number: u64, failed: bool) -> bool {
-        let slot = self.slot(number);
-        slot.move_on(number) && {
-            slot.add(number, failed);
-            true
+    #[inline(always)]
+    fn add(&self, place: Place, failed: bool) -> bool {
+        let slots = self.spread.slots().unwrap_or(&self.slots);
+        match slots.add(place, failed) {
+            Some(found) => found,
+            None => self.spread.more().add_patiently(place, failed),
         }
     }
 
     /// What the window that ends with this slot holds.
     fn sum(&self, number: u64) -> Counts {
         let mut counts = Counts::default();
-        for slot in &self.slots {
-            let age = number.wrapping_sub(slot.number.load(Ordering::Relaxed));
-            if age < SLOTS {
-                slot.read(number.wrapping_sub(age), &mut counts);
-            }
-        }
+        let place = Place::of(number);
+        self.slots.read(place, &mut counts);
+        self.spread.each(|slots| slots.read(place, &mut counts));
         counts
+    }
+
+    /// Empties what has left the window, once in an age: every twelve days
+    /// with slots of a second.
+    ///
+    /// Idle time may have lasted for ages, and the lower bits of laps have come
+    /// round: then nothing in the slots is of this window, whatever it says.
+    #[cold]
+    fn sweep(&self, number: u64, newest: u64) {
+        let is_idle = || number - newest > 2 * SLOTS && self.newest() == newest;
+        let lap = Place::of(number).lap;
+        self.slots.sweep(lap, is_idle);
+        self.spread.each(|slots| slots.sweep(lap, is_idle));
     }
 }
 
-impl Slot {
-    /// Makes this the slot of `number`; false if it is already a later one's.
-    fn move_on(&self, number: u64) -> bool {
-        let mut held = self.number.load(Ordering::Relaxed);
+impl Slots {
+    pub(super) fn new() -> Self {
+        Self(std::array::from_fn(|_| AtomicU64::new(0)))
+    }
+
+    /// Whether the outcome found its slot; `None` if another thread was at it
+    /// twice in a row.
+    #[inline(always)]
+    fn add(&self, place: Place, failed: bool) -> Option<bool> {
+        let slot = &self.0[place.index];
+        let word = slot.load(Ordering::Relaxed);
+        let Some(new) = counted(word, place.tag(), failed) else {
+            return Some(false);
+        };
+        match slot.compare_exchange(word, new, Ordering::Relaxed, Ordering::Relaxed) {
+            Ok(_) => Some(true),
+            Err(changed) => add_once_more(slot, changed, place.tag(), failed),
+        }
+    }
+
+    #[cold]
+    fn add_patiently(&self, place: Place, failed: bool) -> bool {
         loop {
-            if held == number {
-                return true;
-            }
-            if held > number {
-                return false;
-            }
-            if held & TAG_MASK == number & TAG_MASK {
-                self.clear(held);
-            }
-            match self.number.compare_exchange_weak(
-                held,
-                number,
-                Ordering::Relaxed,
-                Ordering::Relaxed,
-            ) {
-                Ok(_) => return true,
-                Err(changed) => held = changed,
+            if let Some(found) = self.add(place, failed) {
+                return found;
             }
         }
     }
 
-    /// After a multiple of 32,768 slots without an outcome in this one its old
-    /// counts would pass for new.
-    ///
-    /// Whoever is held up before the last step finds the lap changed if others
-    /// were faster, even where they have counted up to the same numbers again.
-    fn clear(&self, held: u64) {
-        let counts = self.counts.load(Ordering::Acquire);
-        let is_empty = counts & COUNT_MASK == 0;
-        if !is_empty && self.number.load(Ordering::Relaxed) == held {
-            let empty = (held & TAG_MASK) << TAG_SHIFT | (counts & LAP ^ LAP);
-            self.swap(counts, empty).ok();
-        }
-    }
-
-    fn add(&self, number: u64, failed: bool) {
-        let tag = number & TAG_MASK;
-        let mut word = self.counts.load(Ordering::Acquire);
-        loop {
-            let (mut failures, mut total) = (0, 0);
-            if word >> TAG_SHIFT == tag {
-                failures = word >> COUNT_BITS & COUNT_MASK;
-                total = word & COUNT_MASK;
-            } else if self.number.load(Ordering::Relaxed) != number {
-                // Moved on since: the outcome is a whole window old.
-                return;
-            }
-            if total == COUNT_MASK {
-                // Sixteen million in one slot: halving both keeps the rate.
-                failures /= 2;
-                total /= 2;
-            }
-            failures += u64::from(failed);
-            total += 1;
-            let new = tag << TAG_SHIFT | word & LAP | failures << COUNT_BITS | total;
-            match self.swap(word, new) {
-                Ok(()) => return,
-                Err(changed) => word = changed,
+    /// Adds what the slots hold of the window that ends at `last`: up to its
+    /// index they are of its lap, beyond it of the one before.
+    fn read(&self, last: Place, counts: &mut Counts) {
+        for (index, slot) in self.0.iter().enumerate() {
+            let lap = if index <= last.index {
+                last.lap
+            } else {
+                last.lap.wrapping_sub(1)
+            };
+            let word = slot.load(Ordering::Relaxed);
+            if word >> TAG_SHIFT == lap & TAG_MASK {
+                counts.failures += word >> COUNT_BITS & COUNT_MASK;
+                counts.total += word & COUNT_MASK;
             }
         }
     }
 
-    fn swap(&self, from: u64, to: u64) -> Result<(), u64> {
-        self.counts
-            .compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire)
-            .map(drop)
-    }
-
-    fn read(&self, number: u64, counts: &mut Counts) {
-        let word = self.counts.load(Ordering::Relaxed);
-        if word >> TAG_SHIFT == number & TAG_MASK {
-            counts.failures += word >> COUNT_BITS & COUNT_MASK;
-            counts.total += word & COUNT_MASK;
+    /// Empties the slots that are older than the lap before this one, or all.
+    fn sweep(&self, lap: u64, is_idle: impl Fn() -> bool) {
+        let empty = (lap.wrapping_sub(2) & TAG_MASK) << TAG_SHIFT;
+        for slot in &self.0 {
+            let word = slot.load(Ordering::Relaxed);
+            let behind = lap.wrapping_sub(word >> TAG_SHIFT) & TAG_MASK;
+            let is_old = (2..=TAG_MASK / 2).contains(&behind);
+            if is_old || is_idle() {
+                // If somebody counts meanwhile, there is something to keep.
+                let (done, failed) = (Ordering::Relaxed, Ordering::Relaxed);
+                slot.compare_exchange(word, empty, done, failed).ok();
+            }
         }
     }
+}
+
+#[cold]
+fn add_once_more(slot: &AtomicU64, word: u64, tag: u64, failed: bool) -> Option<bool> {
+    let Some(new) = counted(word, tag, failed) else {
+        return Some(false);
+    };
+    let added = slot.compare_exchange(word, new, Ordering::Relaxed, Ordering::Relaxed);
+    added.is_ok().then_some(true)
+}
+
+/// The word with one more outcome; `None` if it is a later lap's.
+#[inline(always)]
+fn counted(word: u64, tag: u64, failed: bool) -> Option<u64> {
+    let one = u64::from(failed) << COUNT_BITS | 1;
+    if word >> TAG_SHIFT != tag {
+        return begun(word, tag, one);
+    }
+    if word & COUNT_MASK == COUNT_MASK {
+        return Some(halved(word) + one);
+    }
+    Some(word + one)
+}
+
+#[cold]
+fn begun(word: u64, tag: u64, one: u64) -> Option<u64> {
+    let ahead = (word >> TAG_SHIFT).wrapping_sub(tag) & TAG_MASK;
+    (ahead > TAG_MASK / 2).then_some(tag << TAG_SHIFT | one)
+}
+
+/// A quarter of a million in one slot: halving both numbers keeps the rate.
+#[cold]
+fn halved(word: u64) -> u64 {
+    let (failures, total) = (word >> COUNT_BITS & COUNT_MASK, word & COUNT_MASK);
+    word >> TAG_SHIFT << TAG_SHIFT | (failures / 2) << COUNT_BITS | (total / 2)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::breaker::config::WindowKind;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    fn plan() -> Plan {
+        Plan::failures_in(WindowKind::Time(Duration::from_secs(10)))
+    }
 
     #[test]
     fn a_success_is_judged_once_a_slot_while_the_minimum_is_held_and_never_late() {
-        let window = TimeWindow::new(Duration::from_secs(10));
-        let total = |seconds: u64| {
-            let counts = window.success(window.offset(), seconds * 1_000_000_000, 3);
+        let (plan, window) = (plan(), TimeWindow::new(&plan()));
+        let total = |seconds| {
+            let counts = window.success(&plan, 0, seconds * SECOND, || 3);
             counts.map(|counts| counts.total)
         };
         assert_eq!(
@@ -228,43 +304,27 @@ mod tests {
         assert_eq!([(); 2].map(|()| total(1)), [Some(5), None]);
         assert_eq!(total(11), Some(1));
         assert_eq!(total(1), None, "its slot is another's by now");
-    }
-
-    #[test]
-    fn a_slot_is_cleared_only_under_the_number_it_has_and_turns_its_lap_over() {
-        let slot = Slot {
-            number: AtomicU64::new(7),
-            counts: AtomicU64::new(0),
-        };
-        let holds = |lap: u64, total: u64| {
-            let counts = slot.counts.load(Ordering::Relaxed);
-            assert_eq!(counts, 7 << 49 | lap << 48 | total);
-        };
-        slot.add(7, false);
-        slot.clear(6);
-        holds(0, 1);
-        slot.clear(7);
-        holds(1, 0);
-        slot.clear(7);
-        holds(1, 0);
-        slot.add(7, false);
-        holds(1, 1);
-        slot.clear(7);
-        holds(0, 0);
+        assert_eq!(window.counts(&plan, 0, 11 * SECOND).total, 1);
     }
 
     #[test]
     fn a_full_slot_keeps_the_rate() {
-        let window = TimeWindow::new(Duration::from_secs(10));
-        let number = window.number(window.offset(), 0);
-        window.add(number, true);
-        let slot = window.slot(number);
-        let tag = slot.counts.load(Ordering::Relaxed) >> 48 << 48;
-        let full = (1u64 << 24) - 1;
-        let counts = tag | (full / 2) << 24 | full;
-        slot.counts.store(counts, Ordering::Relaxed);
-        let counts = window.failure(window.offset(), 0).unwrap();
-        assert_eq!(counts.total, full / 2 + 1);
-        assert_eq!(counts.failures, full / 4 + 1);
+        let word = 7 << TAG_SHIFT | (COUNT_MASK / 2) << COUNT_BITS | COUNT_MASK;
+        let next = counted(word, 7, true).unwrap();
+        assert_eq!(next >> TAG_SHIFT, 7);
+        assert_eq!(next & COUNT_MASK, COUNT_MASK / 2 + 1);
+        assert_eq!(next >> COUNT_BITS & COUNT_MASK, COUNT_MASK / 4 + 1);
+    }
+
+    #[test]
+    fn of_two_laps_the_later_is_told_by_its_lower_bits() {
+        let word = |lap: u64| (lap & TAG_MASK) << TAG_SHIFT | 5;
+        for lap in [1, 2, TAG_MASK / 2, TAG_MASK, TAG_MASK + 1, TAG_MASK * 3] {
+            let tag = |lap: u64| lap & TAG_MASK;
+            assert_eq!(counted(word(lap), tag(lap), false), Some(word(lap) + 1));
+            let begun = tag(lap + 1) << TAG_SHIFT | 1;
+            assert_eq!(counted(word(lap), tag(lap + 1), false), Some(begun));
+            assert_eq!(counted(word(lap + 1), tag(lap), false), None);
+        }
     }
 }

@@ -7,12 +7,12 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderName, HeaderValue, Request};
 use pin_project_lite::pin_project;
-use tokio::time::Instant;
 use tower::{BoxError, Layer, Service};
 
 use super::form::DeadlineHeader;
-use crate::deadline::{Deadline, instant_after};
+use crate::deadline::Deadline;
 use crate::error::{Error, ErrorKind};
+use crate::moment::Moment;
 use crate::scope::Scope;
 use crate::scope::ambient::Ambient;
 
@@ -165,7 +165,7 @@ where
         let sent = self.settings.write(request.headers_mut(), left, attempt);
         let sending = sent.ok().map(|granted| {
             if let (Some(granted), 1..) = (granted, attempt) {
-                Ambient::grant_until(instant_after(Instant::now(), granted));
+                Ambient::grant_until(Moment::now() + granted);
             }
             self.inner.call(request)
         });

@@ -66,7 +66,7 @@ where
         drop(entered);
         let given_up = frame.given_up();
         this.frame.marks = this.frame.marks.set(Marks::GIVEN_UP, given_up);
-        let result = match (polled, frame.deadline) {
+        let result = match (polled, frame.deadline()) {
             (Poll::Ready(result), _) => result,
             (Poll::Pending, None) => return Poll::Pending,
             (Poll::Pending, Some(deadline)) => {

@@ -5,16 +5,16 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use http::{HeaderMap, Request, Response};
-use tokio::time::Instant;
 use tower::{Layer, Service};
 
 use super::form::DeadlineHeader;
 use super::future::InboundDeadlineFuture;
-use crate::deadline::instant_after;
 use crate::http::trailers_only::grpc_type;
 use crate::limit::lesser;
+use crate::moment::Moment;
 use crate::scope::ambient::{Ambient, Entered};
 use crate::scope::marks::Marks;
+use crate::span::Span;
 
 /// Bounds a handler by its caller's deadline and by a cap of its own, and tells
 /// the caller when to stop asking.
@@ -176,11 +176,10 @@ where
         let granted = self.settings.granted(request.headers());
         // What a stack before the handler gave up is not the handler's.
         let mut frame = Ambient::current().unmarked(Marks::GIVEN_UP);
-        if granted.is_some() || frame.deadline.is_some() {
-            let now = Instant::now();
-            let deadline = granted.map(|granted| instant_after(now, granted));
-            frame.deadline = lesser(deadline, frame.deadline);
-            if frame.deadline.is_some_and(|deadline| deadline <= now) {
+        if granted.is_some() || frame.deadline != Moment::NEVER {
+            let now = Moment::now();
+            frame.deadline = frame.deadline.min(now.after(Span::new(granted)));
+            if frame.deadline <= now {
                 return InboundDeadlineFuture::late(frame, grpc);
             }
         }

@@ -1,6 +1,6 @@
 //! A token bucket that successes fill.
 
-use tokio::time::Instant;
+use crate::moment::Moment;
 
 use super::TOKEN;
 use super::engine::{Charge, Terms};
@@ -22,12 +22,12 @@ pub(super) struct Bucket {
     opening: u64,
     refill_per_second: u64,
     refill_up_to: u64,
-    base: Instant,
+    base: Moment,
 }
 
 impl Bucket {
     /// A bucket without refill.
-    pub(super) fn new(deposit: u64, cap: u64, opening: u64, base: Instant) -> Bucket {
+    pub(super) fn new(deposit: u64, cap: u64, opening: u64, base: Moment) -> Bucket {
         Bucket {
             balance: AtomicU64::new(opening),
             refilled_until: AtomicU64::new(0),
@@ -52,7 +52,7 @@ impl Bucket {
         self.add(self.deposit, self.cap);
     }
 
-    pub(super) fn withdraw(&self, unanswered: bool, now: Instant) -> Option<Charge> {
+    pub(super) fn withdraw(&self, unanswered: bool, now: Moment) -> Option<Charge> {
         self.refill(now);
         let micros = if unanswered {
             PRICE_UNANSWERED
@@ -83,7 +83,7 @@ impl Bucket {
         in_tokens(self.balance.load(Ordering::Relaxed))
     }
 
-    pub(super) fn balance_at(&self, now: Instant) -> f64 {
+    pub(super) fn balance_at(&self, now: Moment) -> f64 {
         let from = self.refilled_until.load(Ordering::Relaxed);
         let credit = self.credit(from, self.nanos(now));
         let balance = self.balance.load(Ordering::Relaxed);
@@ -105,7 +105,7 @@ impl Bucket {
     /// It is done only here, before a withdrawal. Deposits in between come first and may leave no
     /// room for it, so that a bucket refilled so rarely never holds more than one that is refilled
     /// all the time.
-    fn refill(&self, now: Instant) {
+    fn refill(&self, now: Moment) {
         let now = self.nanos(now);
         // A look before the write: a `now` that is not later than the last one has nothing to add.
         if self.refill_per_second == 0 || now <= self.refilled_until.load(Ordering::Relaxed) {
@@ -151,9 +151,8 @@ impl Bucket {
 
     /// Zero for a time before the base. The end of the range is five centuries away, where the
     /// refill stops.
-    fn nanos(&self, now: Instant) -> u64 {
-        let since = now.saturating_duration_since(self.base);
-        u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)
+    fn nanos(&self, now: Moment) -> u64 {
+        now.nanos().saturating_sub(self.base.nanos())
     }
 }
 

@@ -1,6 +1,6 @@
 //! From settings to a budget at work, or to what is wrong with them.
 
-use tokio::time::Instant;
+use crate::moment::Moment;
 
 use super::bucket::{self, Bucket};
 use super::concurrent::Slots;
@@ -61,7 +61,7 @@ impl RetryBudget {
             .floor_per_second
             .map(|floor| tokens("retry_budget.floor_per_second", floor))
             .transpose()?;
-        let bucket = Bucket::new(deposit, cap, opening, Instant::now());
+        let bucket = Bucket::new(deposit, cap, opening, Moment::now());
         Ok(match floor {
             Some(floor) => bucket.refilled(floor, cap),
             None => bucket.refilled(trickle, cap.min(bucket::PRICE_UNANSWERED)),

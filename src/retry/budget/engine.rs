@@ -1,6 +1,6 @@
 //! The budget at work, of either kind.
 
-use tokio::time::Instant;
+use crate::moment::Moment;
 
 use super::bucket::Bucket;
 use super::concurrent::Slots;
@@ -78,7 +78,7 @@ impl Budget {
 
     /// Pays for one retry, or says that there is nothing to pay it from. `unanswered` is whether
     /// the attempt before it got no answer (timeout, reset).
-    pub(crate) fn withdraw(&self, unanswered: bool, now: Instant) -> Option<Charge> {
+    pub(crate) fn withdraw(&self, unanswered: bool, now: Moment) -> Option<Charge> {
         match &self.0 {
             Kind::Bucket(bucket) => bucket.withdraw(unanswered, now),
             Kind::Concurrent(slots) => slots.take(),
@@ -114,7 +114,7 @@ impl Budget {
 
     /// [`balance`](Budget::balance) with what has trickled in until `now`: what a withdrawal at
     /// `now` would find. Changes nothing.
-    pub(crate) fn balance_at(&self, now: Instant) -> f64 {
+    pub(crate) fn balance_at(&self, now: Moment) -> f64 {
         match &self.0 {
             Kind::Bucket(bucket) => bucket.balance_at(now),
             Kind::Concurrent(slots) => slots.free(),
@@ -148,7 +148,7 @@ mod tests {
 
     #[test]
     fn a_bucket_earns_by_success_and_keeps_what_was_settled() {
-        let now = Instant::now();
+        let now = Moment::now();
         let budget = RetryBudget::ratio(0.5).no_trickle().build().unwrap();
         budget.enter();
         let charge = budget.withdraw(true, now).unwrap();
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn a_slot_comes_back_by_settling_and_by_refunding_and_not_by_success() {
-        let now = Instant::now();
+        let now = Moment::now();
         let budget = RetryBudget::concurrent(0.5)
             .min_concurrent(0)
             .build()

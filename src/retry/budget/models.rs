@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::time::Instant;
+use crate::moment::Moment;
 
 use super::TOKEN;
 use super::bucket::Bucket;
@@ -13,13 +13,13 @@ use crate::sync::model::{Holders, check, together};
 /// A bucket, and the moment at which it was made.
 struct Filled {
     bucket: Bucket,
-    base: Instant,
+    base: Moment,
 }
 
 impl Filled {
     /// Amounts in tokens; a success pays in one.
     fn new(cap: u64, opening: u64, refill: impl FnOnce(Bucket) -> Bucket) -> Arc<Self> {
-        let base = Instant::now();
+        let base = Moment::now();
         let bucket = Bucket::new(TOKEN, cap * TOKEN, opening * TOKEN, base);
         let bucket = refill(bucket);
         Arc::new(Self { bucket, base })

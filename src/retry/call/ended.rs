@@ -3,23 +3,24 @@
 use std::pin::Pin;
 use std::time::Duration;
 
-use tokio::time::Instant;
-
 use super::super::shared::LoopShared;
 use super::{Call, NotBegun, Phase};
+use tracing::level_filters::LevelFilter;
+
 use crate::classify::verdict::{Again, Health, Verdict};
 use crate::error::{Error, ErrorKind, Stopped};
+use crate::moment::Moment;
 use crate::scope::ambient::{Ambient, leave_report};
 use crate::scope::marks::Marks;
 use crate::scope::report::{CallReport, ServedBy};
 use crate::stage::Stage;
-use crate::stage::timer::Tick;
+use crate::stage::turn::Turn;
 use crate::telemetry::{CallOutcome, Event, Observers, emit};
 
 impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
     /// Ends with a success.
     #[inline]
-    pub(super) fn succeeded(mut self: Pin<&mut Self>, verdict: &Verdict, tick: &mut Tick) {
+    pub(super) fn succeeded(mut self: Pin<&mut Self>, turn: &mut Turn) {
         if self.past.is_some() {
             self.as_mut().settle();
         }
@@ -30,18 +31,18 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
             budget.deposit();
             budget.leave();
         }
-        if this.shared.observers.listen() || Ambient::is_marked(Marks::REPORT_WANTED) {
-            self.tell_success(*verdict, tick);
+        if let Some(verdict) = turn.success().copied() {
+            self.tell_success(verdict, turn);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn tell_success(&self, verdict: Verdict, tick: &mut Tick) {
+    fn tell_success(&self, verdict: Verdict, turn: &mut Turn) {
         let verdict = Some(verdict);
         self.tell_attempt(verdict);
-        self.tell_end(CallOutcome::Success, verdict, None, tick);
-        self.report(verdict, None, tick);
+        self.tell_end(CallOutcome::Success, verdict, None, turn);
+        self.report(verdict, None, turn);
     }
 
     /// Ends with an answer that is not a success.
@@ -50,7 +51,7 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
         mut response: T::Response,
         verdict: Verdict,
         stopped: Stopped,
-        tick: &mut Tick,
+        turn: &mut Turn,
     ) -> T::Response {
         self.as_mut().release();
         let (shared, frame) = (&self.shared, &self.frame);
@@ -71,15 +72,15 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
         };
         emit(&shared.observers, &stop);
         let (verdict, stopped) = (Some(verdict), Some(stopped));
-        self.tell_end(CallOutcome::Answered, verdict, stopped, tick);
-        self.report(verdict, stopped, tick);
+        self.tell_end(CallOutcome::Answered, verdict, stopped, turn);
+        self.report(verdict, stopped, turn);
         response
     }
 
     /// Ends without the attempt that was to follow, or without any.
     #[cold]
     #[inline(never)]
-    pub(super) fn not_begun(self: Pin<&mut Self>, why: NotBegun, tick: &mut Tick) -> Error {
+    pub(super) fn not_begun(self: Pin<&mut Self>, why: NotBegun, turn: &mut Turn) -> Error {
         let dependency = self.shared.dependency;
         let error = match why {
             NotBegun::Late => Error::new(ErrorKind::DeadlineExceeded, dependency),
@@ -89,12 +90,12 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
             }
             NotBegun::Refused(refusal) => Error::refused(refusal, dependency),
         };
-        self.fail_as_before(error, tick)
+        self.fail_as_before(error, turn)
     }
 
     /// Ends with an error that is not about the last attempt itself: what that
     /// one came to, goes with it.
-    pub(super) fn fail_as_before(mut self: Pin<&mut Self>, error: Error, tick: &mut Tick) -> Error {
+    pub(super) fn fail_as_before(mut self: Pin<&mut Self>, error: Error, turn: &mut Turn) -> Error {
         let past = self.as_mut().project().past.as_deref_mut();
         let error = match past {
             None => error,
@@ -102,19 +103,19 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
                 .judged(Some(past.verdict))
                 .caused_by(past.error.take()),
         };
-        self.fail(error, tick)
+        self.fail(error, turn)
     }
 
     /// Ends with an error.
-    pub(super) fn fail(mut self: Pin<&mut Self>, error: Error, tick: &mut Tick) -> Error {
+    pub(super) fn fail(mut self: Pin<&mut Self>, error: Error, turn: &mut Turn) -> Error {
         self.as_mut().release();
-        let elapsed = tick.now().saturating_duration_since(self.started);
+        let elapsed = turn.now().since(self.started);
         let error = error
             .after(self.frame.attempt, elapsed)
             .owning_retries(self.owns_retries());
         leave(&error, &self.shared.observers);
         let (verdict, stopped) = (error.verdict().copied(), error.stopped());
-        self.tell_end(error.kind().into(), verdict, stopped, tick);
+        self.tell_end(error.kind().into(), verdict, stopped, turn);
         error
     }
 
@@ -133,7 +134,7 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
                 self.tell_attempt(None);
             }
             let verdict = self.past.as_ref().map(|past| past.verdict);
-            self.tell_end(CallOutcome::Dropped, verdict, None, &mut Tick::unread());
+            self.tell_end(CallOutcome::Dropped, verdict, None, &mut Turn::new(false));
         }
     }
 
@@ -143,7 +144,7 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
         let started = match std::mem::replace(this.phase, Phase::Done) {
             Phase::Fresh | Phase::Done => return,
             Phase::Attempting(started) => Some(started),
-            Phase::Waiting(_) => None,
+            Phase::Due | Phase::Waiting(_) => None,
         };
         // In every phase: a classifier that panics between admission and the
         // attempt's start leaves a permit behind too.
@@ -176,16 +177,16 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
         outcome: CallOutcome,
         verdict: Option<Verdict>,
         stopped: Option<Stopped>,
-        tick: &mut Tick,
+        turn: &mut Turn,
     ) {
         let shared = &self.shared;
         if shared.observers.listen() {
-            let now = tick.now();
+            let now = turn.now();
             shared.observers.tell(&Event::CallEnded {
                 dependency: shared.dependency,
                 outcome,
                 attempts: self.frame.attempt,
-                elapsed: now.saturating_duration_since(self.started),
+                elapsed: now.since(self.started),
                 verdict,
                 stopped,
                 deadline_left: left(self.frame.deadline, self.started),
@@ -194,12 +195,12 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
         }
     }
 
-    fn report(&self, verdict: Option<Verdict>, stopped: Option<Stopped>, tick: &mut Tick) {
+    fn report(&self, verdict: Option<Verdict>, stopped: Option<Stopped>, turn: &mut Turn) {
         if Ambient::is_marked(Marks::REPORT_WANTED) {
             let report = CallReport {
                 dependency: self.shared.dependency,
                 attempts: self.frame.attempt,
-                elapsed: tick.now().saturating_duration_since(self.started),
+                elapsed: turn.now().since(self.started),
                 fallback_took: Duration::ZERO,
                 stopped,
                 verdict,
@@ -213,6 +214,8 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
 
 /// What an error leaves behind for those around: an event, a mark if it is
 /// final, a report if somebody waits for one.
+#[cold]
+#[inline(never)]
 pub(in super::super) fn leave(error: &Error, observers: &Observers) {
     let (dependency, attempts) = (error.dependency(), error.attempts());
     let verdict = error.verdict().copied();
@@ -246,13 +249,25 @@ pub(in super::super) fn leave(error: &Error, observers: &Observers) {
     }
 }
 
+/// As [`leave`], of a refusal that no observer hears of: the most frequent of
+/// errors, and the one that must cost least.
+#[inline]
+pub(in super::super) fn leave_refusal(error: &Error) {
+    let told = LevelFilter::current() >= LevelFilter::DEBUG;
+    if told || Ambient::is_marked(Marks::REPORT_WANTED) {
+        leave(error, &Observers::NONE);
+    } else {
+        Ambient::mark_given_up(true);
+    }
+}
+
 /// What is left until `deadline`.
-pub(in super::super) fn left(deadline: Option<Instant>, now: Instant) -> Option<Duration> {
-    deadline.map(|deadline| deadline.saturating_duration_since(now))
+pub(in super::super) fn left(deadline: Moment, now: Moment) -> Option<Duration> {
+    (deadline != Moment::NEVER).then(|| deadline.since(now))
 }
 
 /// The budget's balance, for those who listen.
-pub(in super::super) fn balance<T>(shared: &LoopShared<T>, now: Instant) -> Option<f64> {
+pub(in super::super) fn balance<T>(shared: &LoopShared<T>, now: Moment) -> Option<f64> {
     let budget = shared.budget.as_ref();
     budget.map(|budget| budget.balance_at(now))
 }

@@ -7,12 +7,10 @@ use tower::BoxError;
 use super::super::decide::{Next, Situation, next};
 use super::{Call, Past, Phase};
 use crate::classify::verdict::{Health, Verdict};
-use crate::deadline::instant_after;
 use crate::error::{Error, ErrorKind, Stopped};
-use crate::limit::lesser;
 use crate::scope::cap::has_room;
 use crate::scope::marks::Marks;
-use crate::stage::timer::Tick;
+use crate::stage::turn::Turn;
 use crate::stage::{Failure, Stage, Unsuccess};
 use crate::telemetry::{Event, emit};
 
@@ -24,11 +22,11 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
     pub(super) fn unsuccessful(
         mut self: Pin<&mut Self>,
         unsuccess: Unsuccess<T::Response>,
-        tick: &mut Tick,
+        turn: &mut Turn,
     ) -> Option<Result<T::Response, Error>> {
         let Unsuccess { result, verdict } = unsuccess;
         if let Err(Failure::Capped) = result {
-            return Some(Err(self.capped(tick)));
+            return Some(Err(self.capped(turn)));
         }
         self.as_mut().settle();
         if let (Some(budget), Health::Ok) = (&self.shared.budget, verdict.health()) {
@@ -40,23 +38,23 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
         let earlier = past.as_deref_mut().and_then(|past| past.error.take());
         let (kind, mut error) = match result {
             Ok(answer) => {
-                let stopped = self.as_mut().again(verdict, &mut None, tick).err()?;
-                return Some(Ok(self.answer(answer, verdict, stopped, tick)));
+                let stopped = self.as_mut().again(verdict, &mut None, turn).err()?;
+                return Some(Ok(self.answer(answer, verdict, stopped, turn)));
             }
             Err(Failure::DeadlineExceeded) => {
                 let error = Error::new(ErrorKind::DeadlineExceeded, dependency);
                 let error = error.judged(Some(verdict)).caused_by(earlier);
-                return Some(Err(self.fail(error, tick)));
+                return Some(Err(self.fail(error, turn)));
             }
             Err(Failure::Service(error)) => (ErrorKind::Failed, Some(error)),
             // It has no error of its own; the last one that the service gave
             // says more than nothing.
             Err(Failure::TimedOut | Failure::Capped) => (ErrorKind::TimedOut, earlier),
         };
-        let stopped = self.as_mut().again(verdict, &mut error, tick).err()?;
+        let stopped = self.as_mut().again(verdict, &mut error, turn).err()?;
         let end = Error::new(kind, dependency).stopped_by(Some(stopped));
         let end = end.judged(Some(verdict)).caused_by(error);
-        Some(Err(self.fail(end, tick)))
+        Some(Err(self.fail(end, turn)))
     }
 
     /// The attempt that the budget paid for has ended.
@@ -81,12 +79,12 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
 
     /// Ends before an attempt that found no room under the cap on sends: it was
     /// not sent, and what was paid for it is given back.
-    fn capped(mut self: Pin<&mut Self>, tick: &mut Tick) -> Error {
+    fn capped(mut self: Pin<&mut Self>, turn: &mut Turn) -> Error {
         self.as_mut().refund();
         let this = self.as_mut().project();
         this.frame.attempt = this.frame.attempt.saturating_sub(1);
         let error = Error::new(ErrorKind::Refused, self.shared.dependency);
-        self.fail_as_before(error.stopped_by(Some(Stopped::CallCap)), tick)
+        self.fail_as_before(error.stopped_by(Some(Stopped::CallCap)), turn)
     }
 
     /// Decides for another attempt and schedules it, with what is to be kept of
@@ -95,10 +93,10 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
         self: Pin<&mut Self>,
         verdict: Verdict,
         error: &mut Option<BoxError>,
-        tick: &mut Tick,
+        turn: &mut Turn,
     ) -> Result<(), Stopped> {
         let this = self.project();
-        let (shared, frame, now) = (&**this.shared, &*this.frame, tick.now());
+        let (shared, frame, now) = (&**this.shared, &*this.frame, turn.now());
         let (stage, request) = (&shared.stage, &*this.request);
         let running = this.running.as_ref().get_ref();
         let marks = frame.marks;
@@ -111,7 +109,7 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
             would_admit: || stage.would_admit(running, now),
             has_room: || frame.cap.is_none_or(has_room),
             // What the next hop was not granted is no time for an attempt.
-            deadline: lesser(frame.deadline, frame.granted_until),
+            deadline: frame.deadline.min(frame.granted_until),
             now,
         };
         let settings = shared.settings.get();
@@ -125,7 +123,11 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
             Some(kept) => **kept = past,
             None => *this.past = Some(Box::new(past)),
         }
-        *this.phase = Phase::Waiting((!delay.is_zero()).then(|| instant_after(now, delay)));
+        *this.phase = if delay.is_zero() {
+            Phase::Due
+        } else {
+            Phase::Waiting(now + delay)
+        };
         let retry = Event::Retry {
             dependency: shared.dependency,
             attempt: frame.attempt,

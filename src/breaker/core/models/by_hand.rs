@@ -28,7 +28,7 @@ fn what_is_forced_open_stays_so_whatever_comes_in() {
             move |core| fail(core, ticket, 0),
             |core| admit(core, 0),
         );
-        assert!(third.is_none_or(|ticket| ticket.generation == 0));
+        assert!(third.is_none_or(|ticket| ticket.generation() == 0));
         assert_eq!(state(core, DUE), BreakerState::ForcedOpen);
         assert_eq!(admit(core, DUE), None);
         0

@@ -21,7 +21,7 @@ fn three_at_the_door(probes: u32) {
         let admitted: Vec<Ticket> = [a, b, c].into_iter().flatten().collect();
         assert_eq!(admitted.len(), probes as usize);
         for probe in admitted {
-            assert_eq!((probe.generation, probe.kind), (2, TicketKind::Probe));
+            assert_eq!((probe.generation(), probe.kind()), (2, TicketKind::Probe));
             core.give_up(probe);
         }
         for _ in 0..probes {
@@ -83,7 +83,7 @@ fn the_first_of_two_probes_decides() {
             move |core| fail(core, bad, DUE),
             |core| admit(core, DUE),
         );
-        let third = third.map(|ticket| (ticket.generation, ticket.kind));
+        let third = third.map(|ticket| (ticket.generation(), ticket.kind()));
         match state(core, DUE) {
             BreakerState::Closed => assert!(matches!(third, None | Some((3, TicketKind::Counted)))),
             BreakerState::Open => assert_eq!(third, None),
@@ -106,8 +106,8 @@ fn a_probe_that_decides_while_others_ask_and_drop() {
             |core| admit(core, DUE),
         );
         if let Some(third) = third {
-            let is_probe = third.kind == TicketKind::Probe;
-            assert_eq!(third.generation, if is_probe { 2 } else { 3 });
+            let is_probe = third.kind() == TicketKind::Probe;
+            assert_eq!(third.generation(), if is_probe { 2 } else { 3 });
         }
         assert_eq!(state(core, DUE), BreakerState::Closed);
         0
@@ -130,7 +130,7 @@ fn a_lost_probe_gives_no_slot_of_the_next_generation_back() {
             assert_eq!(ask(core), None);
             core.give_up(next);
             assert!(ask(core).is_some(), "the slot was lost");
-            next.generation - lost.generation
+            next.generation() - lost.generation
         },
     );
 }
@@ -142,14 +142,17 @@ fn a_recovery_ends_once_and_hears_no_late_failure() {
         open(core);
         succeed(core, admit(core, DUE).unwrap(), DUE);
         let sample = admit(core, DUE).unwrap();
-        assert_eq!((sample.generation, sample.kind), (3, TicketKind::Share));
+        assert_eq!((sample.generation(), sample.kind()), (3, TicketKind::Share));
         let ask = move |core: &Core| admit(core, DUE + ramp);
         let fail_it = move |core: &Core| fail(core, sample, DUE + ramp);
         let ((), b, c) = together(core, fail_it, ask, ask);
         match state(core, DUE + ramp) {
             BreakerState::Closed => {
                 let ticket = b.unwrap();
-                assert_eq!((ticket.generation, ticket.kind), (4, TicketKind::Counted));
+                assert_eq!(
+                    (ticket.generation(), ticket.kind()),
+                    (4, TicketKind::Counted)
+                );
                 assert_eq!(b, c);
             }
             BreakerState::Open => assert_eq!((b, c), (None, None)),

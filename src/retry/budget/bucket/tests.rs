@@ -12,17 +12,17 @@ fn tokens(amount: f64) -> u64 {
 }
 
 /// Without refill, empty, and with room for a thousand tokens.
-fn empty(ratio: f64, base: Instant) -> Bucket {
+fn empty(ratio: f64, base: Moment) -> Bucket {
     Bucket::new(tokens(ratio), tokens(1000.0), 0, base)
 }
 
-fn drain(bucket: &Bucket, now: Instant) -> u32 {
+fn drain(bucket: &Bucket, now: Moment) -> u32 {
     std::iter::from_fn(|| bucket.withdraw(false, now)).count() as u32
 }
 
 #[test]
 fn a_hundred_successes_pay_for_exactly_the_ratio() {
-    let now = Instant::now();
+    let now = Moment::now();
     for (ratio, retries) in [
         (0.01, 1),
         (0.15, 15),
@@ -45,7 +45,7 @@ fn a_hundred_successes_pay_for_exactly_the_ratio() {
 
 #[test]
 fn an_attempt_without_an_answer_makes_its_retry_twice_as_dear() {
-    let now = Instant::now();
+    let now = Moment::now();
     let bucket = Bucket::new(0, tokens(10.0), tokens(3.0), now);
     assert!(bucket.withdraw(true, now).is_some());
     assert_eq!(bucket.balance(), 1.0);
@@ -57,7 +57,7 @@ fn an_attempt_without_an_answer_makes_its_retry_twice_as_dear() {
 
 #[test]
 fn the_cap_holds_against_deposits_and_refunds() {
-    let now = Instant::now();
+    let now = Moment::now();
     let bucket = Bucket::new(tokens(0.7), tokens(10.0), tokens(10.0), now);
     let charge = bucket.withdraw(true, now).unwrap();
     for _ in 0..3 {
@@ -79,7 +79,7 @@ fn a_full_bucket_is_only_read() {
 
 #[test]
 fn a_refund_gives_back_what_was_paid() {
-    let now = Instant::now();
+    let now = Moment::now();
     let bucket = Bucket::new(0, tokens(10.0), tokens(5.0), now);
     for unanswered in [false, true] {
         let charge = bucket.withdraw(unanswered, now).unwrap();
@@ -90,7 +90,7 @@ fn a_refund_gives_back_what_was_paid() {
 
 #[test]
 fn a_drained_floor_refills_to_the_cap_and_no_further() {
-    let base = Instant::now();
+    let base = Moment::now();
     let bucket = Bucket::new(0, tokens(10.0), tokens(10.0), base).refilled(TOKEN, tokens(10.0));
     assert_eq!(drain(&bucket, base), 10);
     let later = base + Duration::from_secs(60);
@@ -104,7 +104,7 @@ fn a_drained_floor_refills_to_the_cap_and_no_further() {
 
 #[test]
 fn a_trickle_stops_at_the_price_of_the_dearest_retry() {
-    let base = Instant::now();
+    let base = Moment::now();
     let bucket = empty(0.0, base).refilled(tokens(0.1), PRICE_UNANSWERED);
     let ten = base + Duration::from_secs(10);
     assert_eq!(bucket.withdraw(true, ten), None);
@@ -117,7 +117,7 @@ fn a_trickle_stops_at_the_price_of_the_dearest_retry() {
 
 #[test]
 fn a_trickle_leaves_a_higher_balance_alone_and_does_not_save_up_meanwhile() {
-    let base = Instant::now();
+    let base = Moment::now();
     let bucket = Bucket::new(0, tokens(10.0), tokens(4.5), base).refilled(TOKEN, PRICE_UNANSWERED);
     let later = base + Duration::from_secs(100);
     assert_eq!(bucket.balance_at(later), 4.5);
@@ -130,7 +130,7 @@ fn a_trickle_leaves_a_higher_balance_alone_and_does_not_save_up_meanwhile() {
 
 #[test]
 fn asking_often_loses_no_fraction_of_a_token() {
-    let base = Instant::now();
+    let base = Moment::now();
     // A millionth every 9.7 ms or so: a step of 7 ms is worth nothing by itself.
     let slow = 103;
     let bucket = empty(0.0, base).refilled(slow, tokens(1000.0));
@@ -144,7 +144,7 @@ fn asking_often_loses_no_fraction_of_a_token() {
 
 #[test]
 fn centuries_of_idleness_neither_overflow_nor_overfill() {
-    let base = Instant::now();
+    let base = Moment::now();
     let most = tokens(MAX_TOKENS);
     for years in [1, 500, 1000] {
         let later = base + YEAR * years;
@@ -160,7 +160,7 @@ fn centuries_of_idleness_neither_overflow_nor_overfill() {
 
 #[test]
 fn the_largest_amounts_do_not_overflow() {
-    let now = Instant::now();
+    let now = Moment::now();
     let most = tokens(MAX_TOKENS);
     let bucket = Bucket::new(tokens(1000.0), most, most - 1, now);
     bucket.deposit();
@@ -171,9 +171,9 @@ fn the_largest_amounts_do_not_overflow() {
 
 #[test]
 fn a_clock_that_goes_back_adds_nothing_twice() {
-    let base = Instant::now() + Duration::from_secs(100);
+    let base = Moment::now() + Duration::from_secs(100);
     let bucket = empty(0.0, base).refilled(TOKEN, tokens(1000.0));
-    let before = base - Duration::from_secs(50);
+    let before = Moment::from_nanos(base.nanos() - 50_000_000_000);
     assert_eq!(bucket.withdraw(false, before), None);
     assert_eq!(bucket.balance_at(before), 0.0);
     let ten = base + Duration::from_secs(10);
@@ -188,7 +188,7 @@ fn a_clock_that_goes_back_adds_nothing_twice() {
 #[test]
 fn threads_that_pay_in_and_take_out_lose_no_token() {
     const ROUNDS: u64 = 200_000;
-    let base = Instant::now();
+    let base = Moment::now();
     let bucket = Bucket {
         cap: tokens(1e9),
         ..empty(1.3, base)
@@ -225,7 +225,7 @@ fn threads_that_pay_in_and_take_out_lose_no_token() {
 #[test]
 fn threads_that_drain_a_bucket_together_get_just_what_was_in_it() {
     const TOKENS: u32 = 400_000;
-    let base = Instant::now();
+    let base = Moment::now();
     let all = u64::from(TOKENS) * TOKEN;
     let bucket = Bucket::new(0, all, all, base);
     let start = Barrier::new(2);
@@ -244,7 +244,7 @@ fn threads_that_drain_a_bucket_together_get_just_what_was_in_it() {
 fn threads_that_refill_at_once_credit_every_moment_once() {
     const ROUNDS: u64 = 100_000;
     const STEP: u64 = 12_345;
-    let base = Instant::now();
+    let base = Moment::now();
     let rate = tokens(777.777_777);
     let bucket = Bucket {
         cap: tokens(1e9),
@@ -272,7 +272,7 @@ fn threads_that_refill_at_once_credit_every_moment_once() {
 
 #[test]
 fn threads_never_push_a_nearly_full_bucket_over_its_cap() {
-    let base = Instant::now();
+    let base = Moment::now();
     let bucket = Bucket::new(tokens(0.7), tokens(3.0), 0, base).refilled(TOKEN, tokens(3.0));
     let start = Barrier::new(2);
     let work = |offset: u64| {
@@ -350,7 +350,7 @@ proptest! {
         floor in any::<bool>(),
         ops in ops(),
     ) {
-        let base = Instant::now();
+        let base = Moment::now();
         let opening = opening.min(cap);
         let up_to = if floor { cap } else { cap.min(PRICE_UNANSWERED) };
         let bucket = Bucket::new(deposit, cap, opening, base).refilled(rate, up_to);

@@ -1,0 +1,70 @@
+//! More room for counting, once threads meet.
+//!
+//! Two threads that count into one word take turns at its cache line: together
+//! they are slower than one alone. So when they meet twice in a row, counting
+//! moves to lines of their own, as in Java's `LongAdder`. A breaker that is one
+//! of a million, or sees a call now and then, never needs it, and has a pointer
+//! to nothing.
+
+use std::sync::OnceLock;
+
+use super::time::Slots;
+use crate::sharded::this_thread;
+
+/// Lines for this many threads; more of them share.
+const MOST: usize = 16;
+
+#[derive(Debug)]
+pub(super) struct Spread {
+    more: OnceLock<Box<More>>,
+}
+
+#[derive(Debug)]
+struct More {
+    lines: Box<[Line]>,
+}
+
+/// Aligned so that two threads share neither a line nor a prefetched pair.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Line(Slots);
+
+impl More {
+    fn new() -> Self {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        let lines = threads.next_power_of_two().clamp(2, MOST);
+        let lines = (0..lines).map(|_| Line(Slots::new())).collect();
+        Self { lines }
+    }
+
+    fn own(&self) -> &Slots {
+        &self.lines[this_thread() & (self.lines.len() - 1)].0
+    }
+}
+
+impl Spread {
+    pub(super) const fn new() -> Self {
+        Self {
+            more: OnceLock::new(),
+        }
+    }
+
+    /// This thread's slots; `None` while there is no need.
+    #[inline]
+    pub(super) fn slots(&self) -> Option<&Slots> {
+        self.more.get().map(|more| more.own())
+    }
+
+    /// This thread's slots.
+    #[cold]
+    pub(super) fn more(&self) -> &Slots {
+        self.more.get_or_init(|| Box::new(More::new())).own()
+    }
+
+    /// The slots of all threads.
+    pub(super) fn each(&self, look: impl FnMut(&Slots)) {
+        if let Some(more) = self.more.get() {
+            more.lines.iter().map(|line| &line.0).for_each(look);
+        }
+    }
+}
