@@ -1,11 +1,10 @@
-//! The breaker alone, through its handle: admission and outcome, by trip rule.
+//! The breaker alone, by trip rule.
 
-use std::time::Duration;
-
-use steadfast::{Breaker, BreakerConfig, Window};
+use steadfast::{Breaker, BreakerConfig};
 
 use crate::Workload;
 use crate::repeat::{self, Expect};
+use crate::rules::{CONSECUTIVE, ONE_SUCCESS_IN, TIME, count, outcome};
 
 pub const WORKLOADS: &[Workload] = &[
     ("consecutive-success", |n| succeed(n, CONSECUTIVE)),
@@ -20,19 +19,6 @@ pub const WORKLOADS: &[Workload] = &[
     ("time-failure", |n| fail(n, TIME)),
 ];
 
-/// In the failure workloads one outcome in so many is a success: it keeps
-/// rules closed that only failures without end would fulfil.
-const ONE_SUCCESS_IN: u64 = 20;
-
-const CONSECUTIVE: BreakerConfig = BreakerConfig::consecutive(ONE_SUCCESS_IN as u32);
-
-const TIME: BreakerConfig =
-    BreakerConfig::failure_rate(1.0).window(Window::time(Duration::from_secs(10)));
-
-const fn count(calls: u32) -> BreakerConfig {
-    BreakerConfig::failure_rate(1.0).window(Window::count(calls))
-}
-
 fn succeed(times: u64, config: BreakerConfig) {
     outcomes(times, config, |_| false);
 }
@@ -44,20 +30,6 @@ fn fail(times: u64, config: BreakerConfig) {
 fn outcomes(times: u64, config: BreakerConfig, is_failure: impl Fn(u64) -> bool) {
     let breaker = Breaker::new("alone", config).expect("valid settings");
     repeat::count(times, Expect::All, |number| {
-        one(&breaker, is_failure(number))
+        outcome(&breaker, is_failure(number))
     });
-}
-
-/// Whether the outcome was admitted.
-#[inline(never)]
-fn one(breaker: &Breaker, failed: bool) -> bool {
-    let Ok(permit) = breaker.admit() else {
-        return false;
-    };
-    if failed {
-        permit.failure();
-    } else {
-        permit.success();
-    }
-    true
 }

@@ -8,7 +8,7 @@ use tower::Service;
 
 use crate::counting;
 use crate::inner::Inner;
-use crate::stack::{policy, stack};
+use crate::policy::{policy, stack};
 
 pub fn print_sizes() {
     let bare = size_of_val(&Inner::ready().call(0));

@@ -9,10 +9,17 @@
 //! whose calls are counted.
 
 mod breaker;
+#[path = "../../support/call.rs"]
+mod call;
 mod counting;
 mod footprint;
+#[path = "../../support/inner.rs"]
 mod inner;
+#[path = "../../support/policy.rs"]
+mod policy;
 mod repeat;
+#[path = "../../support/rules.rs"]
+mod rules;
 mod stack;
 
 fn main() {

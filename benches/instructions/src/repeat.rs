@@ -1,12 +1,12 @@
 //! The loops that make the calls and count what they allocate.
 
-use std::future::{Future, poll_fn};
+use std::future::poll_fn;
 use std::hint::black_box;
-use std::pin::pin;
-use std::task::{Context, Poll};
+use std::task::Poll;
 
 use tower::Service;
 
+use crate::call::call_once;
 use crate::counting;
 
 /// Calls made before anything is counted: first-use allocations (thread
@@ -21,9 +21,6 @@ pub enum Expect {
 }
 
 /// Makes one call after the other, with `before_each` ahead of it.
-///
-/// A call is polled again in place after `Pending`, not handed back to the
-/// runtime: what is measured is the stack and its timer, not tokio's scheduler.
 pub async fn calls<S: Service<u64>>(
     mut service: S,
     calls: u64,
@@ -59,16 +56,4 @@ pub fn count(calls: u64, expect: Expect, mut once: impl FnMut(u64) -> bool) {
     };
     assert_eq!(well, expected, "so many calls ended well");
     println!("calls {calls} allocations {allocations}");
-}
-
-/// Whether the call was answered.
-#[inline(never)]
-fn call_once<S: Service<u64>>(service: &mut S, cx: &mut Context<'_>, request: u64) -> bool {
-    while service.poll_ready(cx).is_pending() {}
-    let mut call = pin!(service.call(request));
-    loop {
-        if let Poll::Ready(result) = call.as_mut().poll(cx) {
-            return black_box(&result).is_ok();
-        }
-    }
 }

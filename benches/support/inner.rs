@@ -71,8 +71,8 @@ impl Service<u64> for Inner {
     }
 }
 
-/// The request whose answer is an error.
-const FAILING: u64 = u64::MAX;
+/// The request of which every attempt fails.
+pub const FAILING: u64 = u64::MAX;
 
 pub struct Answer {
     pending: u32,
