@@ -2,15 +2,13 @@
 
 mod support;
 
-use std::task::{Context, Waker};
-
 use criterion::Criterion;
 use steadfast::{Backoff, BreakerConfig, Policy, RetryBudget};
+use tower::ServiceExt;
 
-use support::call::call_once;
 use support::inner::{FAILING, Inner};
 use support::policy::{breaker, fail, policy, settings, stack};
-use support::{Ends, bench_call, bench_ready_and_pending, runtime};
+use support::{Ends, bench_call, bench_call_among, bench_ready_and_pending, runtime};
 
 fn main() {
     support::run(&[calls]);
@@ -19,26 +17,21 @@ fn main() {
 fn calls(c: &mut Criterion) {
     let runtime = runtime();
     let _context = runtime.enter();
-    let mut group = c.benchmark_group("stack");
+    let mut group = c.benchmark_group("call");
     bench_ready_and_pending(&mut group, "bare service", |inner| inner);
     bench_ready_and_pending(&mut group, "stack", |inner| stack(&policy(), inner));
 
     // The failures are told to the breaker, not called for: a failing call
     // would be retried, and it is the ready ones that are timed.
     let failing = policy();
-    fail(&failing, 1);
-    let mut service = stack(&failing, Inner::ready());
-    let mut cx = Context::from_waker(Waker::noop());
-    let mut number = 0_u64;
-    group.bench_function("stack/ready, 0.1 % failures", |b| {
-        b.iter(|| {
-            number += 1;
-            if number % 1000 == 0 {
-                fail(&failing, 1);
-            }
-            assert!(call_once(&mut service, &mut cx, number));
-        });
-    });
+    bench_call_among(
+        &mut group,
+        "stack/ready, 0.1 % failures",
+        stack(&failing, Inner::ready()),
+        1,
+        Ends::Answered,
+        || fail(&failing, 1),
+    );
 
     let open = policy();
     fail(&open, 20);
@@ -48,15 +41,24 @@ fn calls(c: &mut Criterion) {
     let service = stack(&impatient(breaker(0.9)), Inner::failing_every_other());
     bench_call(&mut group, "stack/one retry", service, 1, Ends::Answered);
 
-    let never_enough = breaker(1.0).min_calls(u32::MAX);
-    let service = stack(&impatient(never_enough), Inner::ready());
-    bench_call(
+    // A success among the failures keeps the breaker closed.
+    let policy = impatient(breaker(1.0));
+    succeed(&policy);
+    let failed = runtime.block_on(stack(&policy, Inner::ready()).oneshot(FAILING));
+    assert_eq!(failed.map_err(|error| error.attempts()), Err(3));
+    bench_call_among(
         &mut group,
         "stack/all attempts failed",
-        service,
+        stack(&policy, Inner::ready()),
         FAILING,
         Ends::Failed,
+        || succeed(&policy),
     );
+}
+
+fn succeed(policy: &Policy) {
+    let breaker = policy.breaker().expect("the policy has a breaker");
+    breaker.admit().expect("closed").success();
 }
 
 /// No waits, and a budget that always pays.

@@ -64,18 +64,33 @@ pub enum Ends {
 pub fn bench_call<S: Service<u64>>(
     group: &mut BenchmarkGroup<'_, WallTime>,
     name: &str,
-    mut service: S,
+    service: S,
     request: u64,
     ends: Ends,
 ) {
+    bench_call_among(group, name, service, request, ends, || ());
+}
+
+/// The same, where `other` is done before every thousandth call.
+pub fn bench_call_among<S: Service<u64>>(
+    group: &mut BenchmarkGroup<'_, WallTime>,
+    name: &str,
+    mut service: S,
+    request: u64,
+    ends: Ends,
+    other: impl Fn(),
+) {
     let mut cx = Context::from_waker(Waker::noop());
     let answered = matches!(ends, Ends::Answered);
+    let mut number = 0_u64;
     group.bench_function(name, |b| {
         b.iter(|| {
-            assert_eq!(
-                call_once(&mut service, &mut cx, black_box(request)),
-                answered
-            );
+            if number % 1000 == 0 {
+                other();
+            }
+            number += 1;
+            let ended = call_once(&mut service, &mut cx, black_box(request));
+            assert_eq!(ended, answered);
         });
     });
 }
