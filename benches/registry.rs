@@ -28,6 +28,11 @@ fn registry(c: &mut Criterion) {
                 assert!(outcome(&breakers.get(&scattered(number, keys)), false));
             });
         });
+        drop(breakers);
+
+        // Another one: keys that have been asked for since are passed over
+        // before one goes.
+        let breakers = full(keys);
         // Above all known keys, each of them once.
         let mut newcomer = keys;
         group.bench_function(BenchmarkId::new("new key", keys), |b| {
