@@ -4,6 +4,7 @@
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
 use tower::Service;
@@ -12,28 +13,41 @@ use tower::Service;
 pub struct Inner {
     pending: u32,
     reachable: bool,
+    fails_every_other: bool,
 }
+
+/// Attempts at all services that fail every other one: clones share it.
+static ATTEMPTS: AtomicU64 = AtomicU64::new(0);
 
 impl Inner {
     pub fn ready() -> Self {
         Self {
             pending: 0,
             reachable: true,
+            fails_every_other: false,
         }
     }
 
     pub fn pending_once() -> Self {
         Self {
             pending: 1,
-            reachable: true,
+            ..Self::ready()
         }
     }
 
     /// A call of this one ends the program: an open breaker must not make it.
     pub fn out_of_reach() -> Self {
         Self {
-            pending: 0,
             reachable: false,
+            ..Self::ready()
+        }
+    }
+
+    /// The first attempt fails, the second answers, and so on.
+    pub fn failing_every_other() -> Self {
+        Self {
+            fails_every_other: true,
+            ..Self::ready()
         }
     }
 }
@@ -49,12 +63,16 @@ impl Service<u64> for Inner {
 
     fn call(&mut self, request: u64) -> Answer {
         assert!(self.reachable, "an open breaker let a call through");
+        let fails = self.fails_every_other && ATTEMPTS.fetch_add(1, Ordering::Relaxed) % 2 == 0;
         Answer {
             pending: self.pending,
-            request,
+            request: if fails { FAILING } else { request },
         }
     }
 }
+
+/// The request of which every attempt fails.
+pub const FAILING: u64 = u64::MAX;
 
 pub struct Answer {
     pending: u32,
@@ -70,7 +88,7 @@ impl Future for Answer {
             self.pending -= 1;
             return Poll::Pending;
         }
-        Poll::Ready(if self.request == u64::MAX {
+        Poll::Ready(if self.request == FAILING {
             Err(Fault(self.request))
         } else {
             Ok(self.request)
