@@ -106,6 +106,8 @@ where
             }
             // As late as can be: what is counted is sent.
             let Ok(paid) = pay() else {
+                // As if it waited still: the place that it holds is let go.
+                this.phase.set(Phase::Waiting { request: None });
                 return Poll::Ready(Step::Capped);
             };
             if let Some(paid) = &paid {

@@ -130,12 +130,12 @@ impl Core {
     }
 
     pub(crate) fn state(&self, now: Moment) -> BreakerState {
-        let now = now.nanos();
+        let now = self.since_base(now);
         self.look_at(|machine| machine.state(now))
     }
 
     pub(crate) fn snapshot(&self, now: Moment) -> BreakerSnapshot {
-        let now = now.nanos();
+        let now = self.since_base(now);
         let in_flight = self.kept.get().map_or(0, |kept| kept.in_flight.now());
         let wait = |until: u64| Duration::from_nanos(until.saturating_sub(now));
         self.look_at(|machine| BreakerSnapshot {
@@ -148,7 +148,7 @@ impl Core {
             forced_reason: machine.forced_reason().map(Name::as_str),
             counts: self
                 .meter
-                .counts(&self.facts.plan, machine.generation(), now),
+                .counts(&self.facts.plan, machine.counted_generation(), now),
             in_flight,
         })
     }
@@ -172,7 +172,7 @@ impl Core {
     pub(crate) fn is_shut(&self, now: impl FnOnce() -> Moment) -> Result<(), Refusal> {
         let door = self.door.load(Ordering::Acquire);
         if is_shut(door) {
-            return self.knock(door, now().nanos());
+            return self.knock(door, self.since_base(now()));
         }
         Ok(())
     }
@@ -185,7 +185,7 @@ impl Core {
         if door & DOOR_MASK == CLOSED {
             return Ok(());
         }
-        self.look(door, now().nanos())
+        self.look(door, self.since_base(now()))
     }
 
     #[cold]
@@ -223,7 +223,7 @@ impl Core {
         if door & DOOR_MASK == CLOSED {
             return Ok(Ticket::plain(generation_of(door)));
         }
-        self.admit_at_machine(door, now().nanos())
+        self.admit_at_machine(door, self.since_base(now()))
     }
 
     #[cold]
@@ -288,7 +288,7 @@ impl Core {
     }
 
     pub(crate) fn force_open(&self, reason: Name, now: Moment) {
-        let now = now.nanos();
+        let now = self.since_base(now);
         self.change(|machine| {
             machine.forgive(now);
             Some(machine.force_open(reason))
@@ -296,7 +296,7 @@ impl Core {
     }
 
     pub(crate) fn disable(&self, now: Moment) {
-        let now = now.nanos();
+        let now = self.since_base(now);
         self.change(|machine| {
             machine.forgive(now);
             Some(machine.disable())
@@ -304,7 +304,7 @@ impl Core {
     }
 
     pub(crate) fn reset(&self, now: Moment) {
-        let now = now.nanos();
+        let now = self.since_base(now);
         self.change(|machine| Some(machine.reset(now)));
     }
 
@@ -387,6 +387,12 @@ impl Core {
         let kept = self.kept.get()?;
         let state = || kept.lock().kept_state();
         kept.news.end(self.name(), state)
+    }
+
+    /// In nanoseconds since the breaker, or its registry, was made.
+    #[inline]
+    fn since_base(&self, now: Moment) -> u64 {
+        now.nanos().saturating_sub(self.facts.base.nanos())
     }
 
     fn refusal(&self, reason: RefusalReason, wait: Option<u64>) -> Refusal {

@@ -122,6 +122,7 @@ impl Breaker {
     /// # Errors
     ///
     /// A refusal, which says when to come back.
+    #[inline]
     pub fn admit(&self) -> Result<Permit, Refusal> {
         let ticket = self.core.admit(Moment::now)?;
         let started = self.core.measures_time().then(Moment::now);
@@ -129,6 +130,7 @@ impl Breaker {
     }
 
     /// The permit for what was admitted with this ticket.
+    #[inline]
     pub(super) fn permit(&self, ticket: Ticket, started: Option<Moment>) -> Permit {
         Permit {
             breaker: self.clone(),
@@ -276,12 +278,12 @@ pub struct Permit {
 
 impl Permit {
     /// The dependency works.
-    pub fn success(self) {
-        let mut this = self;
-        if let Some(ticket) = this.ticket.take() {
-            let core = &this.breaker.core;
+    #[inline]
+    pub fn success(mut self) {
+        if let Some(ticket) = self.ticket.take() {
             // Where slow calls count, it has one.
-            let started = this.started.unwrap_or(Moment::NEVER);
+            let started = self.started.unwrap_or(Moment::NEVER);
+            let core = &self.breaker.core;
             core.record_success(ticket, started, Moment::now);
         }
     }
@@ -307,6 +309,7 @@ impl Permit {
 }
 
 impl Drop for Permit {
+    #[inline]
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket.take() {
             self.breaker.core.give_up(ticket);

@@ -69,8 +69,8 @@ pub(crate) mod settings {
     use super::super::rules::Rules;
     use std::sync::Arc;
 
+    #[cfg(feature = "serde")]
     use crate::moment::Moment;
-
     use crate::telemetry::Observer;
 
     pub trait Settings {

@@ -94,6 +94,8 @@ pub(crate) struct Machine {
     settings: Recovery,
     state: State,
     generation: u32,
+    /// That of the last period in which calls were counted.
+    counted_generation: u32,
     /// Recoveries that had failed and were not forgiven when the state was
     /// entered.
     failed_recoveries: u32,
@@ -105,12 +107,18 @@ impl Machine {
             settings,
             state: State::Closed { since: 0 },
             generation: 0,
+            counted_generation: 0,
             failed_recoveries: 0,
         }
     }
 
     pub(crate) const fn generation(&self) -> u32 {
         self.generation
+    }
+
+    /// The generation whose calls the windows hold.
+    pub(crate) const fn counted_generation(&self) -> u32 {
+        self.counted_generation
     }
 
     pub(crate) const fn settings(&self) -> &Recovery {
@@ -365,6 +373,7 @@ impl Machine {
     /// Any -> Disabled: by hand.
     pub(crate) const fn disable(&mut self) -> Transition {
         self.next_generation();
+        self.counted_generation = self.generation;
         self.state = State::Disabled;
         Transition::Disabled
     }
@@ -418,6 +427,7 @@ impl Machine {
 
     const fn close(&mut self, now: u64) -> Transition {
         self.next_generation();
+        self.counted_generation = self.generation;
         self.state = State::Closed { since: now };
         Transition::Closed
     }

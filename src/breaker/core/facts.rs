@@ -4,6 +4,7 @@ use crate::breaker::config::BreakerConfig;
 use crate::breaker::rules::Rules;
 use crate::breaker::window::{Plan, Thresholds};
 use crate::config::ConfigError;
+use crate::moment::Moment;
 use crate::name::Name;
 
 /// Name and settings as they were first given. The breakers of a registry
@@ -11,6 +12,7 @@ use crate::name::Name;
 #[derive(Debug)]
 pub(crate) struct Facts {
     pub(super) name: Name,
+    pub(super) base: Moment,
     pub(super) plan: Plan,
     pub(super) thresholds: Thresholds,
     pub(crate) rules: Rules,
@@ -24,6 +26,7 @@ impl Facts {
         let rules = config.check()?;
         Ok(Self {
             name,
+            base: Moment::now(),
             plan: Plan::new(&rules),
             thresholds: Thresholds::new(&rules),
             rules,

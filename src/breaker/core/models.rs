@@ -56,16 +56,16 @@ fn model(config: BreakerConfig, body: impl Fn(&Arc<Core>) -> u32 + Send + Sync +
     });
 }
 
-fn at(seconds: u64) -> Moment {
-    Moment::from_nanos(seconds * 1_000_000_000)
+fn at(core: &Core, seconds: u64) -> Moment {
+    core.facts.base + Duration::from_secs(seconds)
 }
 
 fn admit(core: &Core, seconds: u64) -> Option<Ticket> {
-    core.admit(|| at(seconds)).ok()
+    core.admit(|| at(core, seconds)).ok()
 }
 
 fn record(core: &Core, ticket: Ticket, verdict: &Verdict, seconds: u64) {
-    core.record(ticket, verdict, None, || at(seconds));
+    core.record(ticket, verdict, None, || at(core, seconds));
 }
 
 fn succeed(core: &Core, ticket: Ticket, seconds: u64) {
@@ -77,7 +77,7 @@ fn fail(core: &Core, ticket: Ticket, seconds: u64) {
 }
 
 fn state(core: &Core, seconds: u64) -> BreakerState {
-    core.state(at(seconds))
+    core.state(at(core, seconds))
 }
 
 /// Opens a new breaker until [`DUE`].

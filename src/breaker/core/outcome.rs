@@ -12,9 +12,6 @@ use crate::sync::Ordering;
 
 impl Core {
     /// Hears that what was admitted at `started` was a success.
-    ///
-    /// Of a plain call in the period of a closed door nothing else is asked
-    /// than what its window needs; all others take the way round.
     #[inline(always)]
     pub(crate) fn record_success(
         &self,
@@ -22,25 +19,10 @@ impl Core {
         started: Moment,
         mut now: impl FnMut() -> Moment,
     ) {
-        let plan = &self.facts.plan;
-        let generation = ticket.generation();
-        let counted = if ticket.is_plain() {
-            let lasts = |timed| {
-                // The time is taken while the period is known to last: later it
-                // might be one at which the next has begun to count.
-                let at = if timed { now().nanos() } else { 0 };
-                self.is_current(ticket).then_some(at)
-            };
-            self.meter
-                .success_unpaced(plan, || self.thresholds(), generation, lasts)
+        if ticket.is_plain() {
+            self.count_success(ticket, Some(started), now);
         } else {
-            None
-        };
-        match counted {
-            Some(false) => {}
-            // Windows by number do without the time until they trip.
-            Some(true) => self.trip(generation, now().nanos(), None),
-            None => self.record(ticket, &Verdict::success(), Some(started), now),
+            self.record_at_machine(ticket, &Verdict::success(), Some(started), now());
         }
     }
 
@@ -50,12 +32,13 @@ impl Core {
         ticket: Ticket,
         verdict: &Verdict,
         started: Option<Moment>,
-        now: impl FnOnce() -> Moment,
+        mut now: impl FnMut() -> Moment,
     ) {
-        if !ticket.is_plain() {
-            return self.record_at_machine(ticket, verdict, started, now());
+        if ticket.is_plain() {
+            self.count(ticket, verdict, started, now);
+        } else {
+            self.record_at_machine(ticket, verdict, started, now());
         }
-        self.count(ticket, verdict, started, now);
     }
 
     #[cold]
@@ -81,7 +64,7 @@ impl Core {
             // dependency is there at all is not known either.
             Health::Neutral => Heard::Dropped,
         };
-        let now = now.nanos();
+        let now = self.since_base(now);
         if matches!(heard, Heard::Failure(_)) {
             self.note_failure(now);
         }
@@ -111,7 +94,7 @@ impl Core {
         }
         match kept.last_failure.load(Ordering::Relaxed) {
             0 => true,
-            failed => now.nanos().saturating_sub(failed) >= crate::span::nanos(idle),
+            failed => self.since_base(now).saturating_sub(failed) >= crate::span::nanos(idle),
         }
     }
 
@@ -121,7 +104,7 @@ impl Core {
         ticket: Ticket,
         verdict: &Verdict,
         started: Option<Moment>,
-        now: impl FnOnce() -> Moment,
+        mut now: impl FnMut() -> Moment,
     ) {
         match verdict.health() {
             Health::Neutral => {}
@@ -130,15 +113,39 @@ impl Core {
         }
     }
 
+    #[inline(always)]
+    fn count_success(
+        &self,
+        ticket: Ticket,
+        started: Option<Moment>,
+        mut now: impl FnMut() -> Moment,
+    ) {
+        let lasts = |timed| {
+            // The time is taken while the period is known to last: later it
+            // might be one at which the next has begun to count.
+            let at = if timed { self.since_base(now()) } else { 0 };
+            self.is_current(ticket).then_some(at)
+        };
+        let (plan, generation) = (&self.facts.plan, ticket.generation());
+        let tripped = self
+            .meter
+            .success_unpaced(plan, || self.thresholds(), generation, lasts);
+        match tripped {
+            Some(false) => {}
+            // Windows by number do without the time until they trip.
+            Some(true) => self.trip(generation, self.since_base(now()), None),
+            None => self.count_paced_success(ticket, started, now()),
+        }
+    }
+
     #[cold]
-    fn count_success(&self, ticket: Ticket, started: Option<Moment>, now: impl FnOnce() -> Moment) {
-        let at = now();
+    fn count_paced_success(&self, ticket: Ticket, started: Option<Moment>, at: Moment) {
         if !self.is_current(ticket) {
             return;
         }
         let call = Call {
             generation: ticket.generation(),
-            now: at.nanos(),
+            now: self.since_base(at),
             ran: self.pace(started, at),
         };
         let plan = &self.facts.plan;
@@ -160,7 +167,7 @@ impl Core {
         }
         let call = Call {
             generation: ticket.generation(),
-            now: at.nanos(),
+            now: self.since_base(at),
             ran: self.pace(started, at),
         };
         self.note_failure(call.now);
@@ -189,7 +196,6 @@ impl Core {
     }
 
     /// Gives back what was admitted and not driven to an end.
-    #[inline]
     pub(crate) fn give_up(&self, ticket: Ticket) {
         if ticket.is_placed() {
             self.kept().in_flight.leave(true);
