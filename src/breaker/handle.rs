@@ -125,13 +125,17 @@ impl Breaker {
     #[inline]
     pub fn admit(&self) -> Result<Permit, Refusal> {
         let ticket = self.core.admit(Moment::now)?;
-        let started = self.core.measures_time().then(Moment::now);
+        let started = if self.core.measures_time() {
+            Moment::now()
+        } else {
+            Moment::NEVER
+        };
         Ok(self.permit(ticket, started))
     }
 
     /// The permit for what was admitted with this ticket.
     #[inline]
-    pub(super) fn permit(&self, ticket: Ticket, started: Option<Moment>) -> Permit {
+    pub(super) fn permit(&self, ticket: Ticket, started: Moment) -> Permit {
         Permit {
             breaker: self.clone(),
             ticket: Some(ticket),
@@ -272,8 +276,8 @@ impl Breaker {
 pub struct Permit {
     breaker: Breaker,
     ticket: Option<Ticket>,
-    /// When it was given, where slow calls count.
-    started: Option<Moment>,
+    /// When it was given, where slow calls count; else never.
+    started: Moment,
 }
 
 impl Permit {
@@ -281,10 +285,8 @@ impl Permit {
     #[inline]
     pub fn success(mut self) {
         if let Some(ticket) = self.ticket.take() {
-            // Where slow calls count, it has one.
-            let started = self.started.unwrap_or(Moment::NEVER);
             let core = &self.breaker.core;
-            core.record_success(ticket, started, Moment::now);
+            core.record_success(ticket, self.started, Moment::now);
         }
     }
 

@@ -137,10 +137,10 @@ impl Claim {
         mut now: impl FnMut() -> Moment,
     ) {
         let core = breaker.core();
-        if Arc::strong_count(&self.slot) == 1 || core.is_slow(Some(started), &mut now) {
+        if Arc::strong_count(&self.slot) == 1 || core.is_slow(started, &mut now) {
             return core.record_success(ticket, started, now);
         }
         let mut slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
-        *slot = Some(breaker.permit(ticket, None));
+        *slot = Some(breaker.permit(ticket, Moment::NEVER));
     }
 }

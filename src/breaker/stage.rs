@@ -124,7 +124,7 @@ impl<T, B> BreakerStage<T, B> {
             let now = Moment::now();
             if now.since(started) >= limit {
                 let verdict = Verdict::ambiguous().because("abandoned");
-                return core.record(ticket, &verdict, Some(started), || now);
+                return core.record(ticket, &verdict, started, || now);
             }
         }
         core.give_up(ticket);
@@ -233,7 +233,7 @@ where
                 *this.claim = None;
                 let breaker = self.breakers.breaker(this.picked);
                 if let (Some(breaker), Some(ticket)) = (breaker, this.ticket.take()) {
-                    let (core, started) = (breaker.core(), Some(limits.started));
+                    let (core, started) = (breaker.core(), limits.started);
                     core.record(ticket, &unsuccess.verdict, started, || turn.now());
                 }
                 Poll::Ready(Attempted::Unsuccess(unsuccess))

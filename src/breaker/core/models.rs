@@ -65,7 +65,7 @@ fn admit(core: &Core, seconds: u64) -> Option<Ticket> {
 }
 
 fn record(core: &Core, ticket: Ticket, verdict: &Verdict, seconds: u64) {
-    core.record(ticket, verdict, None, || at(core, seconds));
+    core.record(ticket, verdict, Moment::NEVER, || at(core, seconds));
 }
 
 fn succeed(core: &Core, ticket: Ticket, seconds: u64) {

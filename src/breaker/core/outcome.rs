@@ -20,18 +20,19 @@ impl Core {
         mut now: impl FnMut() -> Moment,
     ) {
         if ticket.is_plain() {
-            self.count_success(ticket, Some(started), now);
+            self.count_success(ticket, started, now);
         } else {
-            self.record_at_machine(ticket, &Verdict::success(), Some(started), now());
+            self.record_at_machine(ticket, &Verdict::success(), started, now());
         }
     }
 
-    /// Hears the verdict on what was admitted at `started`.
+    /// Hears the verdict on what was admitted at `started`: never, where nobody
+    /// asks how long it ran.
     pub(crate) fn record(
         &self,
         ticket: Ticket,
         verdict: &Verdict,
-        started: Option<Moment>,
+        started: Moment,
         mut now: impl FnMut() -> Moment,
     ) {
         if ticket.is_plain() {
@@ -42,19 +43,14 @@ impl Core {
     }
 
     #[cold]
-    fn record_at_machine(
-        &self,
-        ticket: Ticket,
-        verdict: &Verdict,
-        started: Option<Moment>,
-        now: Moment,
-    ) {
+    #[inline(never)]
+    fn record_at_machine(&self, ticket: Ticket, verdict: &Verdict, started: Moment, now: Moment) {
         let kept = self.kept();
         kept.in_flight.leave(ticket.is_placed());
         if ticket.kind() == TicketKind::Counted {
             return self.count(ticket, verdict, started, || now);
         }
-        let slow = self.thresholds().is_slow(ran(started, now));
+        let slow = self.thresholds().is_slow(now.since(started));
         let heard = match verdict.health() {
             Health::Ok if slow => Heard::Failure(None),
             Health::Ok => Heard::Success,
@@ -73,8 +69,8 @@ impl Core {
 
     /// Whether a call that ran since `started` is one that the breaker counts
     /// as slow.
-    pub(crate) fn is_slow(&self, started: Option<Moment>, now: impl FnOnce() -> Moment) -> bool {
-        self.measures_time() && self.thresholds().is_slow(ran(started, now()))
+    pub(crate) fn is_slow(&self, started: Moment, now: impl FnOnce() -> Moment) -> bool {
+        self.measures_time() && self.thresholds().is_slow(now().since(started))
     }
 
     fn note_failure(&self, now: u64) {
@@ -103,7 +99,7 @@ impl Core {
         &self,
         ticket: Ticket,
         verdict: &Verdict,
-        started: Option<Moment>,
+        started: Moment,
         mut now: impl FnMut() -> Moment,
     ) {
         match verdict.health() {
@@ -114,12 +110,7 @@ impl Core {
     }
 
     #[inline(always)]
-    fn count_success(
-        &self,
-        ticket: Ticket,
-        started: Option<Moment>,
-        mut now: impl FnMut() -> Moment,
-    ) {
+    fn count_success(&self, ticket: Ticket, started: Moment, mut now: impl FnMut() -> Moment) {
         let lasts = |timed| {
             // The time is taken while the period is known to last: later it
             // might be one at which the next has begun to count.
@@ -133,13 +124,14 @@ impl Core {
         match tripped {
             Some(false) => {}
             // Windows by number do without the time until they trip.
-            Some(true) => self.trip(generation, self.since_base(now()), None),
+            Some(true) => self.trip_at(generation, now()),
             None => self.count_paced_success(ticket, started, now()),
         }
     }
 
     #[cold]
-    fn count_paced_success(&self, ticket: Ticket, started: Option<Moment>, at: Moment) {
+    #[inline(never)]
+    fn count_paced_success(&self, ticket: Ticket, started: Moment, at: Moment) {
         if !self.is_current(ticket) {
             return;
         }
@@ -155,13 +147,7 @@ impl Core {
     }
 
     #[cold]
-    fn count_failure(
-        &self,
-        ticket: Ticket,
-        hint: Option<Duration>,
-        started: Option<Moment>,
-        at: Moment,
-    ) {
+    fn count_failure(&self, ticket: Ticket, hint: Option<Duration>, started: Moment, at: Moment) {
         if !self.is_current(ticket) {
             return;
         }
@@ -187,9 +173,9 @@ impl Core {
 
     /// How long a call ran, where that counts.
     #[inline]
-    fn pace(&self, started: Option<Moment>, at: Moment) -> Duration {
+    fn pace(&self, started: Moment, at: Moment) -> Duration {
         if self.measures_time() {
-            ran(started, at)
+            at.since(started)
         } else {
             Duration::ZERO
         }
@@ -206,6 +192,12 @@ impl Core {
     }
 
     #[cold]
+    #[inline(never)]
+    fn trip_at(&self, generation: u32, at: Moment) {
+        self.trip(generation, self.since_base(at), None);
+    }
+
+    #[cold]
     fn trip(&self, generation: u32, now: u64, hint: Option<Duration>) {
         self.change(|machine| machine.trip(generation, now, hint, rand::random()));
     }
@@ -214,8 +206,4 @@ impl Core {
     fn hear(&self, ticket: Ticket, heard: Heard, now: u64) {
         self.change(|machine| machine.heard(ticket, heard, now, rand::random()));
     }
-}
-
-fn ran(started: Option<Moment>, now: Moment) -> Duration {
-    started.map_or(Duration::ZERO, |started| now.since(started))
 }

@@ -20,7 +20,7 @@ fn a_closed_breaker_neither_looks_at_the_clock_nor_asks_the_machine() {
         core.would_admit(no_clock).unwrap();
         let ticket = core.admit(no_clock).unwrap();
         assert_eq!(ticket.generation(), generation);
-        core.record(ticket, &Verdict::success(), None, no_clock);
+        core.record(ticket, &Verdict::success(), Moment::NEVER, no_clock);
         core.reset(core.facts.base);
     }
     assert!(!core.measures_time(), "no rule asks how long a call ran");
