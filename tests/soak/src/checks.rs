@@ -89,6 +89,9 @@ impl Checks {
             parked,
             at(&ledger.unparked),
         );
+        if let Some(left) = ledger.left_parked() {
+            self.equal(&format!("{name}: places taken by parked calls"), 0, left);
+        }
         if client.handles.is_none() {
             let known = at(&ledger.breakers_added) - at(&ledger.breakers_removed);
             let there = snapshot.breakers().len() as u64;

@@ -200,7 +200,7 @@ impl Make<'_> {
     fn parts(&self) -> Parts {
         let dependency = Dependency::new(self.climate);
         Parts {
-            ledger: Arc::default(),
+            ledger: Ledger::new(),
             endpoint: Endpoint::new(&dependency),
             dependency,
         }
@@ -358,7 +358,7 @@ impl Make<'_> {
             .breaker(by_run())
             .build()
             .expect("settings that work");
-        let ledger = Arc::<Ledger>::default();
+        let ledger = Ledger::new();
         let policy = self
             .policy("nesting", &ledger)
             .attempt_timeout(120 * MILLI)

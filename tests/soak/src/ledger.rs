@@ -17,7 +17,6 @@ tokio::task_local! {
     pub static PAID: Cell<Option<u64>>;
 }
 
-#[derive(Default)]
 pub struct Ledger {
     ended: [AtomicU64; 7],
     /// By the ends of calls, and by their own.
@@ -26,6 +25,8 @@ pub struct Ledger {
     pub retries: AtomicU64,
     pub parked: AtomicU64,
     pub unparked: AtomicU64,
+    /// The fewest that were still parked when one left, since it was last asked.
+    fewest_parked: AtomicU64,
     pub openings: AtomicU64,
     pub breakers_added: AtomicU64,
     pub breakers_removed: AtomicU64,
@@ -35,6 +36,30 @@ pub struct Ledger {
 }
 
 impl Ledger {
+    pub fn new() -> Arc<Self> {
+        Arc::new(Self {
+            ended: Default::default(),
+            attempts_of_calls: AtomicU64::new(0),
+            attempts: AtomicU64::new(0),
+            retries: AtomicU64::new(0),
+            parked: AtomicU64::new(0),
+            unparked: AtomicU64::new(0),
+            fewest_parked: AtomicU64::new(u64::MAX),
+            openings: AtomicU64::new(0),
+            breakers_added: AtomicU64::new(0),
+            breakers_removed: AtomicU64::new(0),
+            deposits: AtomicU64::new(0),
+            spent: AtomicU64::new(0),
+        })
+    }
+
+    /// How many were left when the last parked call of a round left; `None` for a
+    /// round without any.
+    pub fn left_parked(&self) -> Option<u64> {
+        let fewest = self.fewest_parked.swap(u64::MAX, Ordering::Relaxed);
+        (fewest != u64::MAX).then_some(fewest)
+    }
+
     pub fn ended(&self, outcome: CallOutcome) -> u64 {
         self.ended[index(outcome)].load(Ordering::Relaxed)
     }
@@ -95,7 +120,11 @@ impl Observer for Ledger {
                 let _ = PAID.try_with(|paid| paid.set(Some(price(verdict))));
             }
             Event::Parked { .. } => add(&self.parked, 1),
-            Event::Unparked { .. } => add(&self.unparked, 1),
+            Event::Unparked { parked, .. } => {
+                add(&self.unparked, 1);
+                self.fewest_parked
+                    .fetch_min(*parked as u64, Ordering::Relaxed);
+            }
             Event::BreakerOpened { .. } => add(&self.openings, 1),
             Event::BreakerAdded { .. } => add(&self.breakers_added, 1),
             Event::BreakerRemoved { .. } => add(&self.breakers_removed, 1),
