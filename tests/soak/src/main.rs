@@ -18,6 +18,7 @@ mod dependency;
 mod judge;
 mod ledger;
 mod operator;
+mod stacks;
 mod traffic;
 
 use std::process::ExitCode;
@@ -74,7 +75,7 @@ fn main() -> ExitCode {
 async fn soak(total: Duration) -> usize {
     let begun = Instant::now();
     let climate = Arc::<Climate>::default();
-    let clients: Arc<[_]> = clients::all(&climate).into();
+    let clients: Arc<[_]> = stacks::all(&climate).into();
     let mut checks = Checks::default();
     let round = ROUND.min(total / 3);
     while begun.elapsed() < total {
