@@ -4,13 +4,15 @@
 //! `PROPTEST_CASES` sets the number of cases.
 
 mod breaker_model;
+#[path = "breaker_model/generate.rs"]
+mod generate;
 
 use std::cell::RefCell;
 
-use proptest::test_runner::{Config, FileFailurePersistence, TestRunner};
+use proptest::test_runner::{Config, FileFailurePersistence, TestCaseError, TestRunner};
 
 use breaker_model::drive::{Seen, play};
-use breaker_model::steps::case;
+use generate::case;
 
 const CASES: u32 = 1024;
 const REGRESSIONS: &str = "tests/test_breaker_against_model.regressions";
@@ -51,7 +53,8 @@ fn the_breaker_does_what_the_reference_says() {
             .enable_time()
             .start_paused(true)
             .build()?;
-        runtime.block_on(play(settings, steps, &mut seen.borrow_mut()))
+        let played = runtime.block_on(play(settings, steps, &mut seen.borrow_mut()));
+        played.map_err(TestCaseError::fail)
     });
     if let Err(error) = result {
         panic!("{error}\n{runner}");

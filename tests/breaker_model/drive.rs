@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::time::Duration;
 
-use proptest::prelude::*;
-use proptest::test_runner::TestCaseError;
-use steadfast::{Breaker, BreakerConfig, Permit, Refusal, Verdict, Window as RealWindow};
+use steadfast::{
+    Breaker, BreakerConfig, BreakerState, Permit, Refusal, Verdict, Window as RealWindow,
+};
 use tokio::time::{Instant, advance};
 
 use super::reference::{Call, Reference, Refused, Told};
@@ -15,6 +15,21 @@ use super::steps::{Calls, Change, Step, Wait};
 
 /// How often what was seen.
 pub type Seen = BTreeMap<String, u64>;
+
+/// What one breaker does and the other does not.
+pub type Difference = String;
+
+/// After so many healthy calls nothing that happened before may hold it back.
+const HEALTHY_CALLS: u32 = 40;
+
+macro_rules! same {
+    ($real:expr, $expected:expr, $what:literal) => {
+        let (real, expected) = ($real, $expected);
+        if real != expected {
+            return Err(format!("{}: {real:?}, expected {expected:?}", $what));
+        }
+    };
+}
 
 /// Both breakers and the calls under way.
 struct Pair<'a> {
@@ -26,14 +41,10 @@ struct Pair<'a> {
     seen: &'a mut Seen,
 }
 
-pub async fn play(
-    settings: Settings,
-    steps: Vec<Step>,
-    seen: &mut Seen,
-) -> Result<(), TestCaseError> {
+pub async fn play(settings: Settings, steps: Vec<Step>, seen: &mut Seen) -> Result<(), Difference> {
     let mut pair = Pair {
         real: Breaker::new("model", config(&settings))
-            .map_err(|error| TestCaseError::fail(format!("{error} of settings that should do")))?,
+            .map_err(|error| format!("{error} of settings that should do"))?,
         reference: Reference::new(settings),
         settings,
         begun: Instant::now(),
@@ -45,14 +56,15 @@ pub async fn play(
         let done = pair.step(step).await.and_then(|()| pair.compare());
         done.map_err(|error| {
             let at = Duration::from_nanos(pair.now());
-            TestCaseError::fail(format!("step {number}, {step:?}, at {at:?}: {error}"))
+            format!("step {number}, {step:?}, at {at:?}: {error}")
         })?;
     }
-    Ok(())
+    let recovered = pair.recover().await;
+    recovered.map_err(|error| format!("in the healthy calls after the last step: {error}"))
 }
 
 impl Pair<'_> {
-    async fn step(&mut self, step: Step) -> Result<(), TestCaseError> {
+    async fn step(&mut self, step: Step) -> Result<(), Difference> {
         let now = self.now();
         match step {
             Step::Start => self.start()?,
@@ -112,12 +124,30 @@ impl Pair<'_> {
         Ok(())
     }
 
+    /// A breaker that nobody forced open is closed again by time and healthy calls.
+    async fn recover(&mut self) -> Result<(), Difference> {
+        while !self.calls.is_empty() {
+            self.step(Step::Drop(0)).await?;
+        }
+        let state = self.real.state();
+        if state == BreakerState::ForcedOpen || state == BreakerState::Disabled {
+            self.step(Step::Reset).await?;
+        }
+        for _ in 0..HEALTHY_CALLS {
+            self.step(Step::Wait(Wait::UntilOver(0, 0))).await?;
+            self.call(Told::Success)?;
+        }
+        same!(self.real.state(), BreakerState::Closed, "state at the end");
+        same!(self.real.snapshot().in_flight(), 0, "in flight at the end");
+        Ok(())
+    }
+
     async fn until_due(&self) {
         let wait = self.reference.next_check(self.now()).unwrap_or(0);
         advance(Duration::from_nanos(wait)).await;
     }
 
-    fn calls(&mut self, calls: Calls) -> Result<(), TestCaseError> {
+    fn calls(&mut self, calls: Calls) -> Result<(), Difference> {
         for call in 1..=calls.calls {
             let one = call % calls.one_in == 0;
             self.call(if one { calls.told } else { calls.rest })?;
@@ -126,7 +156,7 @@ impl Pair<'_> {
     }
 
     /// A call that ends at once.
-    fn call(&mut self, told: Told) -> Result<(), TestCaseError> {
+    fn call(&mut self, told: Told) -> Result<(), Difference> {
         let before = self.calls.len();
         self.start()?;
         if self.calls.len() > before {
@@ -135,7 +165,7 @@ impl Pair<'_> {
         self.compare()
     }
 
-    fn start(&mut self) -> Result<(), TestCaseError> {
+    fn start(&mut self) -> Result<(), Difference> {
         let admitted = self.real.admit();
         let expected = self.reference.admit(self.now());
         self.note(match &expected {
@@ -146,7 +176,7 @@ impl Pair<'_> {
             (Ok(permit), Ok(call)) => self.calls.push((permit, call)),
             (admitted, expected) => {
                 let admitted = admitted.err().as_ref().map(refused);
-                prop_assert_eq!(admitted, expected.err(), "admission, expected on the right");
+                same!(admitted, expected.err(), "admission");
             }
         }
         Ok(())
@@ -170,11 +200,11 @@ impl Pair<'_> {
         self.reference.finish(call, told, self.now(), changed);
     }
 
-    fn reconfigure(&mut self, change: Change) -> Result<(), TestCaseError> {
+    fn reconfigure(&mut self, change: Change) -> Result<(), Difference> {
         let settings = match change {
             Change::NoProbes => {
                 let config = config(&self.settings).probes(0);
-                prop_assert!(self.real.reconfigure(&config).is_err());
+                same!(self.real.reconfigure(&config).is_ok(), false, "no probes");
                 return Ok(());
             }
             Change::All(settings) => settings,
@@ -182,11 +212,7 @@ impl Pair<'_> {
         };
         let possible = self.reference.reconfigure(settings);
         let done = self.real.reconfigure(&config(&settings));
-        prop_assert_eq!(
-            done.is_ok(),
-            possible,
-            "reconfigured, expected on the right"
-        );
+        same!(done.is_ok(), possible, "reconfigured");
         if possible {
             self.settings = settings;
         }
@@ -198,26 +224,26 @@ impl Pair<'_> {
         Ok(())
     }
 
-    fn compare(&mut self) -> Result<(), TestCaseError> {
+    fn compare(&mut self) -> Result<(), Difference> {
         let now = self.now();
         let (reference, real) = (&self.reference, self.real.snapshot());
         let state = reference.state(now);
-        prop_assert_eq!(format!("{:?}", real.state()), state);
-        prop_assert_eq!(self.real.state(), real.state());
-        prop_assert_eq!(real.dependency(), "model");
-        prop_assert_eq!(real.generation(), reference.generation(), "generation");
+        same!(format!("{:?}", real.state()), state, "state");
+        same!(self.real.state(), real.state(), "state, asked again");
+        same!(real.dependency(), "model", "name");
+        same!(real.generation(), reference.generation(), "generation");
         let check = real.next_check().map(nanos);
-        prop_assert_eq!(check, reference.next_check(now), "next check");
-        prop_assert_eq!(real.forced_reason(), reference.forced_reason());
+        same!(check, reference.next_check(now), "next check");
+        same!(real.forced_reason(), reference.forced_reason(), "reason");
         let (calls, failures) = reference.counts(now);
-        prop_assert_eq!(real.calls(), calls as u64, "calls");
-        prop_assert_eq!(real.failures(), failures as u64, "failures");
-        prop_assert_eq!(real.share(), reference.share(now), "share");
+        same!(real.calls(), calls as u64, "calls");
+        same!(real.failures(), failures as u64, "failures");
+        same!(real.share(), reference.share(now), "share");
         let failed = reference.failed_recoveries(now);
-        prop_assert_eq!(real.failed_recoveries(), failed, "failed recoveries");
-        prop_assert_eq!(real.in_flight(), reference.in_flight(), "in flight");
+        same!(real.failed_recoveries(), failed, "failed recoveries");
+        same!(real.in_flight(), reference.in_flight(), "in flight");
         let look = self.real.would_admit().err().as_ref().map(refused);
-        prop_assert_eq!(look, reference.refusal(now), "a look");
+        same!(look, reference.refusal(now), "a look");
         self.note(state);
         if failed > 1 {
             self.note("several failed recoveries");

@@ -3,7 +3,8 @@
 //!
 //! `settings`, `reference` and what that is made of know nothing of the crate:
 //! times are nanoseconds since the breaker was made, rates are whole percents.
-//! `steps` makes up what happens; `drive` does it to both and compares.
+//! `steps` is what can happen; `drive` does it to both and compares. Who makes
+//! the steps up is not of this module: `generate` for proptest, and a fuzz target.
 
 #![allow(
     unreachable_pub,

@@ -6,36 +6,24 @@ use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
 
-use super::policy::*;
-use super::{DEADLINE_OFFSET, DROP_OFFSET, GRAIN, MOST_CALLS, Ms};
-
-const HOUR: Ms = 3_600_000;
+use crate::model::arrange::{self, HOUR};
+use crate::model::policy::*;
+use crate::model::{DEADLINE_OFFSET, DROP_OFFSET, GRAIN, MOST_CALLS, Ms};
 
 /// A policy and the calls made with it.
-pub fn case() -> impl Strategy<Value = (Policy, Vec<Call>)> {
+pub(crate) fn case() -> impl Strategy<Value = (Policy, Vec<Call>)> {
     (policy(), phases()).prop_map(|(policy, phases)| {
-        let mut starts = 0;
-        let calls = phases
-            .into_iter()
-            .flatten()
-            .take(MOST_CALLS)
-            .enumerate()
-            .map(|(index, mut call)| {
-                // Until here a gap; the offset keeps the calls' events apart.
-                starts += call.starts;
-                call.starts = starts + index as Ms;
-                avoid_ties(&policy, &mut call);
-                call
-            })
-            .collect();
+        let calls = phases.into_iter().flatten().take(MOST_CALLS);
+        let calls = arrange::apart(&policy, calls.collect());
+        let calls = arrange::and_healthy_calls(&policy, calls);
         (policy, calls)
     })
 }
 
 /// A breaker alone and calls that start on the grain, most of them answered at
 /// once: so they meet the breaker's own times exactly, which calls with an
-/// offset each never do. Answers and drops that come later have their offsets.
-pub fn case_on_the_grain() -> impl Strategy<Value = (Policy, Vec<Call>)> {
+/// offset each never do.
+pub(crate) fn case_on_the_grain() -> impl Strategy<Value = (Policy, Vec<Call>)> {
     let call = |mood| {
         let behaviour = prop_oneof![
             9 => (Just(0), class(mood)),
@@ -63,60 +51,19 @@ pub fn case_on_the_grain() -> impl Strategy<Value = (Policy, Vec<Call>)> {
     let moods = prop_oneof![Just(Mood::Healthy), Just(Mood::Sick), Just(Mood::Mixed)];
     let phase = moods.prop_flat_map(move |mood| vec(call(mood), 1..=14));
     (breaker(), vec(phase, 1..=5)).prop_map(|(breaker, phases)| {
-        let policy = Policy {
-            max_attempts: 1,
-            backoff: Backoff::None,
-            deadline: None,
-            attempt_timeout: None,
-            largest_hint: GRAIN,
-            min_useful: 1,
-            budget: None,
-            breaker: Some(breaker),
-        };
-        let mut now = 0;
+        let policy = Policy::of_a_breaker(breaker);
         let calls = phases.into_iter().flatten().take(MOST_CALLS);
-        let mut calls: Vec<Call> = calls.collect();
-        for (index, call) in calls.iter_mut().enumerate() {
-            now += call.starts;
-            call.starts = now;
-            // No two of them end later at one instant.
-            let own = index as Ms;
-            call.dropped_after = call.dropped_after.map(|after| after + own);
-            if let Behaviour::Answers {
-                after: after @ 1.., ..
-            } = &mut call.script[0].then
-            {
-                *after += own;
-            }
-        }
+        let calls = arrange::on_the_grain(calls.collect());
+        let calls = arrange::and_healthy_calls(&policy, calls);
         (policy, calls)
     })
-}
-
-fn avoid_ties(policy: &Policy, call: &mut Call) {
-    let timeout = policy.attempt_timeout;
-    for Try { ready, then } in &mut call.script {
-        let mut waited = 0;
-        if let Readiness::After(wait) | Readiness::Fails(wait) = ready {
-            *wait += if Some(*wait) == timeout { GRAIN } else { 0 };
-            waited = *wait;
-        }
-        if let Behaviour::Answers { after, .. } = then {
-            let tie = Some(waited + *after) == timeout;
-            *after += if tie { GRAIN } else { 0 };
-        }
-    }
-    let endless = policy.deadline.is_none() && policy.attempt_timeout.is_none();
-    if endless && call.caller_has.is_none() {
-        call.dropped_after = call.dropped_after.or(Some(2 * HOUR + DROP_OFFSET));
-    }
 }
 
 fn grains(range: RangeInclusive<Ms>) -> impl Strategy<Value = Ms> + Clone {
     range.prop_map(|n| n * GRAIN)
 }
 
-pub fn policy() -> impl Strategy<Value = Policy> {
+fn policy() -> impl Strategy<Value = Policy> {
     (
         prop_oneof![1 => Just(1), 9 => 2..=5_u32],
         backoff(),
@@ -149,15 +96,7 @@ pub fn policy() -> impl Strategy<Value = Policy> {
                 largest_hint,
                 min_useful,
                 budget,
-                breaker: breaker.map(|breaker| Breaker {
-                    // A probe must be able to end before its lease does.
-                    lease: [attempt_timeout, deadline]
-                        .into_iter()
-                        .flatten()
-                        .min()
-                        .map_or(breaker.lease, |longest| longest.max(breaker.lease)),
-                    ..breaker
-                }),
+                breaker: breaker.map(|b| b.with_lease_for(attempt_timeout, deadline)),
             },
         )
 }

@@ -12,18 +12,21 @@
 //! call stays on that offset. Two kinds of event have an offset of their own:
 //! deadlines ([`DEADLINE_OFFSET`]) and drops ([`DROP_OFFSET`]). An attempt timeout
 //! that falls on the very instant of the answer is the one tie left;
-//! the generator moves such an answer by one grain.
+//! [`arrange`] moves such an answer by one grain.
 //!
 //! Whole milliseconds are also what tokio's timers count in, from an epoch at
 //! which the paused clock stands when the runtime is made. So nothing is rounded,
 //! and times are compared exactly.
+//!
+//! Who makes up policies and calls is not of this module: `generate` for proptest,
+//! and a fuzz target.
 
 // Shared by the modules of one test, reachable from nowhere else.
 #![allow(unreachable_pub)]
 
+pub mod arrange;
 pub mod breaker;
 pub mod budget;
-pub mod generate;
 pub mod policy;
 pub mod run;
 

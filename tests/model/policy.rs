@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use super::Ms;
+use super::{GRAIN, Ms};
 
 #[derive(Clone, Debug)]
 pub struct Policy {
@@ -18,6 +18,20 @@ pub struct Policy {
 }
 
 impl Policy {
+    /// One attempt, and all that can refuse it is the breaker.
+    pub fn of_a_breaker(breaker: Breaker) -> Self {
+        Self {
+            max_attempts: 1,
+            backoff: Backoff::None,
+            deadline: None,
+            attempt_timeout: None,
+            largest_hint: GRAIN,
+            min_useful: 1,
+            budget: None,
+            breaker: Some(breaker),
+        }
+    }
+
     /// What an attempt may take, if the policy bounds it.
     pub fn longest_attempt(&self) -> Option<Ms> {
         let limits = [self.attempt_timeout, self.deadline];
@@ -89,6 +103,17 @@ pub struct Breaker {
     pub lease: Ms,
     /// From when on a drop is a failure; half of the longest attempt if unset.
     pub abandoned_after: Option<Ms>,
+}
+
+impl Breaker {
+    /// A probe must be able to end before its lease does.
+    pub fn with_lease_for(self, attempt_timeout: Option<Ms>, deadline: Option<Ms>) -> Self {
+        let longest = [attempt_timeout, deadline].into_iter().flatten().min();
+        Self {
+            lease: self.lease.max(longest.unwrap_or(0)),
+            ..self
+        }
+    }
 }
 
 #[derive(Clone, Debug)]

@@ -25,6 +25,15 @@ use dependency::{CALL, Request, Scripted, World};
 pub(crate) use dependency::{Fault, Judge};
 pub(crate) use settings::builder;
 
+pub(crate) fn in_paused_time<F: Future>(future: F) -> F::Output {
+    tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .start_paused(true)
+        .build()
+        .expect("a runtime")
+        .block_on(future)
+}
+
 /// Plays the calls. The policy is built inside, since its breaker remembers
 /// when that was.
 pub(crate) async fn play(build: impl FnOnce() -> Policy<Judge>, calls: Vec<Call>) -> Vec<Seen> {
