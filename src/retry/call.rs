@@ -40,6 +40,9 @@ enum Phase {
     Fresh,
     /// An attempt is under way since then.
     Attempting(Moment),
+    /// An attempt has ended, observers know it, and what follows is decided:
+    /// only a panic of the classifier ends a call here.
+    Deciding,
     /// About to make an attempt, which the budget has paid for.
     Due,
     /// In backoff until then. The budget has paid.

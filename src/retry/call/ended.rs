@@ -53,7 +53,6 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
         stopped: Stopped,
         turn: &mut Turn,
     ) -> T::Response {
-        self.as_mut().release();
         let (shared, frame) = (&self.shared, &self.frame);
         let given_up = match (verdict.again(), verdict.health()) {
             (Again::AfterDelay, _) => self.owns_retries(),
@@ -61,9 +60,13 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
             (Again::Never, health) => health == Health::Failing,
         };
         if given_up || frame.given_up() {
+            // Before anything is given back: if it panics, the call is dropped
+            // as one under way.
             shared.stage.seal(&mut response, &stopped);
             Ambient::mark_given_up(true);
         }
+        self.as_mut().release();
+        let (shared, frame) = (&self.shared, &self.frame);
         let stop = Event::Stopped {
             dependency: shared.dependency,
             attempts: frame.attempt,
@@ -144,7 +147,7 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
         let started = match std::mem::replace(this.phase, Phase::Done) {
             Phase::Fresh | Phase::Done => return,
             Phase::Attempting(started) => Some(started),
-            Phase::Due | Phase::Waiting(_) => None,
+            Phase::Deciding | Phase::Due | Phase::Waiting(_) => None,
         };
         // In every phase: a classifier that panics between admission and the
         // attempt's start leaves a permit behind too.

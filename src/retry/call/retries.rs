@@ -32,6 +32,7 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
         if let (Some(budget), Health::Ok) = (&self.shared.budget, verdict.health()) {
             budget.deposit();
         }
+        *self.as_mut().project().phase = Phase::Deciding;
         self.tell_attempt(Some(verdict));
         let dependency = self.shared.dependency;
         let past = self.as_mut().project().past;

@@ -1,10 +1,10 @@
-//! A classifier that panics now and then.
+//! A classifier that panics now and then, in each of its methods.
 
 use std::error::Error as StdError;
 use std::sync::Arc;
 use std::time::Duration;
 
-use steadfast::{Classify, Replay, Verdict};
+use steadfast::{Classify, Replay, Stopped, Verdict};
 
 use crate::chance::panic_once_in;
 use crate::dependency::{Answer, Class, Climate, Fault, Request};
@@ -54,7 +54,13 @@ impl Replay<Request> for Judge {
         request.copyable.then(|| request.clone())
     }
 
+    fn is_intact(&self, _: &Request) -> bool {
+        self.may_panic();
+        true
+    }
+
     fn idempotent(&self, memo: &bool) -> bool {
+        self.may_panic();
         *memo
     }
 }
@@ -74,6 +80,10 @@ impl Classify<Request, Answer> for Judge {
                 None => Verdict::transient(),
             },
         }
+    }
+
+    fn seal(&self, _: &mut Answer, _: &Stopped) {
+        self.may_panic();
     }
 }
 
