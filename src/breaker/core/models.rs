@@ -4,6 +4,7 @@
 //! state was told exactly once and that the door shows what the machine says.
 
 mod by_hand;
+mod first;
 mod half_open;
 mod late;
 mod limit;
@@ -14,6 +15,7 @@ use std::sync::Arc;
 use self::told::Told;
 use super::*;
 use crate::Verdict;
+use crate::breaker::ticket::TicketKind;
 use crate::sync::model::{check, together};
 
 /// When an open breaker is due, in seconds.
