@@ -261,7 +261,7 @@ impl Slots {
             let word = slot.load(Ordering::Acquire);
             let behind = lap.wrapping_sub(word >> TAG_SHIFT) & TAG_MASK;
             let is_old = (2..=TAG_MASK / 2).contains(&behind);
-            if is_old || is_idle() {
+            if word != empty && (is_old || is_idle()) {
                 // If somebody counts meanwhile, there is something to keep.
                 let (done, failed) = (Ordering::Relaxed, Ordering::Relaxed);
                 slot.compare_exchange(word, empty, done, failed).ok();
