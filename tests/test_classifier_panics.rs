@@ -1,6 +1,8 @@
 //! What observers hear of a call whose classifier panics: the end of the call and
 //! of each attempt, each once.
 
+#![allow(clippy::unwrap_used)]
+
 use std::error::Error as StdError;
 use std::io;
 use std::panic::resume_unwind;

@@ -12,7 +12,7 @@ fn three_hands_make_three_changes_and_the_last_is_the_one_that_is_watched() {
             |core| core.disable(at(core, 0)),
             |core| core.reset(at(core, 0)),
         );
-        assert_eq!(core.lock().generation(), 3);
+        assert_eq!(core.kept().lock().generation(), 3);
         assert_eq!(*watch.borrow(), 3);
         0
     });

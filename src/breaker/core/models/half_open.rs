@@ -1,6 +1,7 @@
 //! Probes: no more than configured, no slot lost, one decision.
 
 use super::*;
+use crate::breaker::ticket::TicketKind;
 use crate::sync::model::Holders;
 
 #[test]
@@ -89,7 +90,7 @@ fn the_first_of_two_probes_decides() {
             BreakerState::Open => assert_eq!(third, None),
             other => panic!("{other:?}"),
         }
-        assert_eq!(core.lock().generation(), 3);
+        assert_eq!(core.kept().lock().generation(), 3);
         0
     });
 }
@@ -130,7 +131,7 @@ fn a_lost_probe_gives_no_slot_of_the_next_generation_back() {
             assert_eq!(ask(core), None);
             core.give_up(next);
             assert!(ask(core).is_some(), "the slot was lost");
-            next.generation() - lost.generation
+            next.generation() - lost.generation()
         },
     );
 }
@@ -158,7 +159,7 @@ fn a_recovery_ends_once_and_hears_no_late_failure() {
             BreakerState::Open => assert_eq!((b, c), (None, None)),
             other => panic!("{other:?}"),
         }
-        assert_eq!(core.lock().generation(), 4);
+        assert_eq!(core.kept().lock().generation(), 4);
         0
     });
 }

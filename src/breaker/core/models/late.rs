@@ -40,7 +40,7 @@ fn three_failures(kind: usize) {
         let fail = move |core: &Core| fail(core, ticket, 0);
         together(core, fail, fail, fail);
         assert_eq!(state(core, 0), BreakerState::Open);
-        assert_eq!(core.lock().generation(), 1);
+        assert_eq!(core.kept().lock().generation(), 1);
         0
     });
 }
@@ -136,7 +136,7 @@ fn an_outcome_that_was_held_up_for_some_slots_belongs_to_no_later_period() {
             move |core: &Core| {
                 let ticket = ticket.or_else(|| admit(core, 0)).unwrap();
                 let now = || at(core, clock.fetch_or(0, Ordering::AcqRel));
-                core.record(ticket, &Verdict::transient(), None, now);
+                core.record(ticket, &Verdict::transient(), Moment::NEVER, now);
             }
         };
         let late = fail_now(admit(core, 0));
