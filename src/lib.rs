@@ -53,6 +53,7 @@ pub mod classify;
 mod config;
 pub mod deadline;
 pub mod defer;
+mod draws;
 mod error;
 pub mod fallback;
 #[cfg(feature = "grpc")]

@@ -72,7 +72,7 @@ impl Core {
     }
 
     fn kept(&self) -> &Kept {
-        let make = || Box::new(Kept::new(&self.facts.rules));
+        let make = || Box::new(Kept::new(&self.facts));
         self.kept.get_or_init(make)
     }
 
