@@ -29,6 +29,8 @@ use crate::sync::{AtomicU64, Ordering};
 use crate::telemetry::Observer;
 
 mod facts;
+#[cfg(feature = "test-util")]
+mod forced;
 mod kept;
 mod outcome;
 
