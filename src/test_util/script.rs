@@ -17,6 +17,8 @@ pub(super) struct Plan<Req, Res, E> {
     rest: Option<Step<Req, Res, E>>,
     /// How many calls the script has ever been good for.
     planned: usize,
+    /// How often the script was switched.
+    edition: usize,
     pub(super) recorded: Vec<ScriptedCall<Req>>,
 }
 
@@ -63,6 +65,7 @@ impl<Req, Res, E> Script<Req, Res, E> {
                 steps: VecDeque::new(),
                 rest: None,
                 planned: 0,
+                edition: 0,
                 recorded: Vec::new(),
             }),
             tally: Arc::default(),
@@ -78,8 +81,8 @@ impl<Req, Res, E> Script<Req, Res, E> {
 /// A step that was taken off the script for one call.
 pub(super) struct Taken<Req, Res, E> {
     pub(super) step: Step<Req, Res, E>,
-    /// Whether it is one of the script's, and not of what follows it for ever.
-    planned: bool,
+    /// Of which script it is one; none for what follows a script for ever.
+    edition: Option<usize>,
 }
 
 impl<Req, Res, E> Plan<Req, Res, E> {
@@ -98,6 +101,7 @@ impl<Req, Res, E> Plan<Req, Res, E> {
     pub(super) fn clear(&mut self) {
         self.planned = self.planned.saturating_sub(self.remaining());
         self.steps.clear();
+        self.edition += 1;
     }
 
     pub(super) const fn planned(&self) -> usize {
@@ -111,7 +115,7 @@ impl<Req, Res, E> Plan<Req, Res, E> {
 
     /// The step of the next call; none when the script is over.
     pub(super) fn take(&mut self) -> Option<Taken<Req, Res, E>> {
-        let planned = !self.steps.is_empty();
+        let edition = (!self.steps.is_empty()).then_some(self.edition);
         let step = match self.steps.front_mut() {
             Some(first) if first.times > 1 => {
                 first.times -= 1;
@@ -120,12 +124,13 @@ impl<Req, Res, E> Plan<Req, Res, E> {
             Some(_) => self.steps.pop_front()?,
             None => self.rest.clone()?,
         };
-        Some(Taken { step, planned })
+        Some(Taken { step, edition })
     }
 
-    /// A step whose call never came is the next one's.
+    /// A step whose call never came is the next one's, unless its script has been
+    /// forgotten.
     pub(super) fn give_back(&mut self, taken: Taken<Req, Res, E>) {
-        if taken.planned {
+        if taken.edition == Some(self.edition) {
             self.steps.push_front(taken.step);
         }
     }
