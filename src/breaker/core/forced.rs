@@ -10,7 +10,7 @@ impl Core {
     /// Fails and comes back as far as `goal`, by the machine's own steps; as if
     /// the open time had passed, where the goal lies beyond it.
     pub(crate) fn fail_and_come_back(&self, goal: BreakerState) {
-        let now = Moment::now().nanos();
+        let now = self.since_base(Moment::now());
         self.change(|machine| Some(machine.reset(now)));
         self.change(|machine| {
             machine.trip(machine.generation(), now, None, self.kept().draws.share())
