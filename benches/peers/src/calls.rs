@@ -6,6 +6,7 @@ use std::future::{Future, poll_fn};
 use std::hint::black_box;
 use std::pin::pin;
 use std::sync::Barrier;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::task::{Context, Poll};
 use std::thread;
 use std::time::Duration;
@@ -23,6 +24,8 @@ pub struct Batch {
     pub calls: u64,
     pub answered: u64,
     pub elapsed: Duration,
+    /// Whether another program had a share in `elapsed`, as far as is known.
+    pub disturbed: bool,
     pub allocations: u64,
     pub bytes: u64,
 }
@@ -93,6 +96,7 @@ pub fn batch<C: Contender>(contender: &mut C, cx: &mut Context<'_>, calls: u64) 
         calls,
         answered,
         elapsed,
+        disturbed: false,
         allocations: after.allocations - before.allocations,
         bytes: after.bytes - before.bytes,
     }
@@ -109,17 +113,23 @@ pub fn batch_on_threads<C: Contender>(
     contender: &C,
     calls: u64,
 ) -> Batch {
-    let start = Barrier::new(threads);
+    let start = Start::new(threads);
     let work = |mut contender: C| {
         let work = unconstrained(poll_fn(|cx| {
+            let before = preemptions();
             start.wait();
             let started = Instant::now();
             let answered = repeat(&mut contender, cx, calls);
-            Poll::Ready((started, Instant::now(), answered))
+            Poll::Ready(Done {
+                started,
+                ended: Instant::now(),
+                answered,
+                preempted: preemptions() != before,
+            })
         }));
         runtime.handle().block_on(work)
     };
-    let done: Vec<_> = thread::scope(|scope| {
+    let done: Vec<Done> = thread::scope(|scope| {
         let spawn = |_| {
             let contender = contender.clone();
             scope.spawn(|| work(contender))
@@ -128,14 +138,68 @@ pub fn batch_on_threads<C: Contender>(
         let ended = threads.into_iter().map(|thread| thread.join());
         ended.map(|done| done.expect("no call panics")).collect()
     });
-    let first = done.iter().map(|(started, _, _)| *started).min();
-    let last = done.iter().map(|(_, ended, _)| *ended).max();
+    let first = done.iter().map(|done| done.started).min();
+    let last_start = done.iter().map(|done| done.started).max();
+    let last = done.iter().map(|done| done.ended).max();
+    let between = |from: Option<Instant>, to: Option<Instant>| {
+        to.zip(from).map_or(Duration::ZERO, |(to, from)| to - from)
+    };
+    let elapsed = between(first, last);
+    // A thread that came late was waiting for a core.
+    let late = between(first, last_start) > elapsed / 10;
     Batch {
         calls: calls * threads as u64,
-        answered: done.iter().map(|(_, _, answered)| answered).sum(),
-        elapsed: last
-            .zip(first)
-            .map_or(Duration::ZERO, |(last, first)| last - first),
+        answered: done.iter().map(|done| done.answered).sum(),
+        elapsed,
+        disturbed: late || done.iter().any(|done| done.preempted),
         ..Batch::default()
     }
+}
+
+/// Lets threads go at one moment, as far as each has a core to run on.
+struct Start {
+    gathering: Barrier,
+    running: AtomicUsize,
+    threads: usize,
+}
+
+impl Start {
+    fn new(threads: usize) -> Self {
+        Self {
+            gathering: Barrier::new(threads),
+            running: AtomicUsize::new(0),
+            threads,
+        }
+    }
+
+    fn wait(&self) {
+        self.gathering.wait();
+        // The barrier wakes a thread tens of microseconds after the last came.
+        // Not for ever: the other may not have a core.
+        self.running.fetch_add(1, Ordering::Relaxed);
+        let arrived = Instant::now();
+        while self.running.load(Ordering::Relaxed) < self.threads
+            && arrived.elapsed() < Duration::from_millis(1)
+        {
+            std::hint::spin_loop();
+        }
+    }
+}
+
+/// What one of several threads did.
+struct Done {
+    started: Instant,
+    ended: Instant,
+    answered: u64,
+    preempted: bool,
+}
+
+/// How often this thread was put off its core, where the system tells. Waiting
+/// for a lock is not counted.
+fn preemptions() -> Option<String> {
+    let status = std::fs::read_to_string("/proc/thread-self/status").ok()?;
+    let line = status
+        .lines()
+        .find(|line| line.starts_with("nonvoluntary_ctxt_switches"))?;
+    Some(line.to_owned())
 }

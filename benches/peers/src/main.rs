@@ -34,7 +34,9 @@
 //! which a slow moment of the machine moves less than the times. `bare` is the
 //! service without any of it. `to 1 thread` is how many times more calls per
 //! second two threads make than one. Errors are a byte, so that copies of the
-//! `Result` do not cover the rest. A `–` is what a contender cannot do.
+//! `Result` do not cover the rest. A `–` is what a contender cannot do. Rounds in
+//! which one of two threads was put off its core do not count; with too few left
+//! the program says so.
 //!
 //! Calls are polled again in place after `Pending`, outside of tokio's
 //! cooperative budget: as the first thing that a task does, but without the

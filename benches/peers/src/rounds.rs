@@ -19,7 +19,9 @@ pub struct Row {
     pub contender: &'static str,
     /// Medians over the rounds: of a call, and of its ratio to what others took
     /// in the same round.
-    pub nanoseconds: f64,
+    /// Rounds of several threads that another program disturbed are left out,
+    /// and with them all that is `None` here.
+    pub nanoseconds: Option<f64>,
     pub to_bare: Option<f64>,
     pub to_steadfast: Option<f64>,
     /// How many times the calls per second that one thread makes.
@@ -28,6 +30,8 @@ pub struct Row {
     pub allocations: Option<f64>,
     pub bytes: Option<f64>,
     pub future_bytes: usize,
+    /// How many rounds the medians are of.
+    pub used: usize,
 }
 
 /// Runs so many rounds, telling `progress` where it is.
@@ -90,13 +94,16 @@ impl Entry<'_> {
         // Doubled until a batch is long enough to tell how many fill a turn.
         loop {
             let measure = self.measured.measure(self.calls);
-            let took = self.named(measure)?.batch.elapsed;
-            if took >= TURN / 8 {
+            let measure = self.named(measure)?;
+            let took = measure.by_one_thread().elapsed;
+            if took >= TURN / 8 && !measure.by_one_thread().disturbed {
                 let fit = TURN.as_secs_f64() / took.as_secs_f64();
                 self.calls = ((self.calls as f64 * fit) as u64).max(1);
                 return Ok(());
             }
-            self.calls *= 2;
+            if took < TURN {
+                self.calls *= 2;
+            }
         }
     }
 
@@ -113,67 +120,63 @@ impl Entry<'_> {
     }
 
     /// Nanoseconds per call, by round.
-    fn times(&self) -> Vec<f64> {
-        self.measures
-            .iter()
-            .map(|measure| measure.batch.nanoseconds_per_call())
-            .collect()
+    fn times(&self) -> Vec<Option<f64>> {
+        let time = |measure: &Measure| {
+            (!measure.is_disturbed()).then(|| measure.batch.nanoseconds_per_call())
+        };
+        self.measures.iter().map(time).collect()
+    }
+
+    fn gain(measure: &Measure) -> Option<f64> {
+        let one = measure.one_thread.as_ref()?;
+        (!measure.is_disturbed())
+            .then(|| one.nanoseconds_per_call() / measure.batch.nanoseconds_per_call())
     }
 }
 
 fn rows(group: &mut [Entry<'_>]) -> Vec<Row> {
     let times_of = |name: &str| {
-        group
-            .iter()
-            .find(|entry| entry.contender == name)
-            .map(Entry::times)
+        let entry = group.iter().find(|entry| entry.contender == name);
+        entry.map(Entry::times).unwrap_or_default()
     };
     let bare = times_of(Bare::NAME);
     let steadfast = times_of(Steadfast::NAME);
     let mut rows = Vec::new();
     for entry in group {
         let times = entry.times();
-        let to = |others: &Option<Vec<f64>>| {
-            let others = others.as_ref()?;
-            Some(median(
-                times.iter().zip(others).map(|(own, other)| own / other),
-            ))
+        let to = |others: &[Option<f64>]| {
+            let pairs = times.iter().zip(others);
+            median(pairs.filter_map(|(own, other)| own.zip(*other).map(|(own, other)| own / other)))
         };
         let per_call = |count: fn(&Measure) -> u64| {
             let calls: u64 = entry.measures.iter().map(|m| m.batch.calls).sum();
             let counted: u64 = entry.measures.iter().map(count).sum();
             (!entry.workload.is_threaded()).then(|| counted as f64 / calls as f64)
         };
-        let gains: Option<Vec<f64>> = entry
-            .measures
-            .iter()
-            .map(|measure| {
-                let one = measure.one_thread.as_ref()?;
-                Some(one.nanoseconds_per_call() / measure.batch.nanoseconds_per_call())
-            })
-            .collect();
         rows.push(Row {
             workload: entry.workload,
             contender: entry.contender,
-            nanoseconds: median(times.iter().copied()),
+            nanoseconds: median(times.iter().copied().flatten()),
             to_bare: to(&bare),
             to_steadfast: to(&steadfast),
-            gain: gains.map(|gains| median(gains.into_iter())),
+            gain: median(entry.measures.iter().filter_map(Entry::gain)),
             allocations: per_call(|measure| measure.batch.allocations),
             bytes: per_call(|measure| measure.batch.bytes),
             future_bytes: entry.measured.future_bytes(),
+            used: times.iter().flatten().count(),
         });
     }
     rows
 }
 
-fn median(values: impl Iterator<Item = f64>) -> f64 {
+fn median(values: impl Iterator<Item = f64>) -> Option<f64> {
     let mut values: Vec<f64> = values.collect();
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
-    if values.len().is_multiple_of(2) {
-        (values[middle - 1] + values[middle]) / 2.0
+    let upper = *values.get(middle)?;
+    Some(if values.len().is_multiple_of(2) {
+        (values[middle - 1] + upper) / 2.0
     } else {
-        values[middle]
-    }
+        upper
+    })
 }

@@ -40,6 +40,17 @@ pub struct Measure {
     pub one_thread: Option<Batch>,
 }
 
+impl Measure {
+    /// The calls of one thread.
+    pub fn by_one_thread(&self) -> &Batch {
+        self.one_thread.as_ref().unwrap_or(&self.batch)
+    }
+
+    pub fn is_disturbed(&self) -> bool {
+        self.batch.disturbed || self.one_thread.is_some_and(|batch| batch.disturbed)
+    }
+}
+
 pub const SUBJECTS: [Subject; 12] = [
     Subject::of::<Bare>(),
     Subject::of::<Steadfast>(),
