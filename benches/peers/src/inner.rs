@@ -110,6 +110,11 @@ impl Script {
         self.calls.load(Ordering::Relaxed)
     }
 
+    /// Numbers the calls from 0 again.
+    pub fn restart(&self) {
+        self.calls.store(0, Ordering::Relaxed);
+    }
+
     fn next(&self, request: u64) -> Result<u64, Fault> {
         // Only ever called by one thread, and cheaper than an atomic addition.
         let call = self.calls();
