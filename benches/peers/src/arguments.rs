@@ -53,7 +53,7 @@ pub fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Command, Str
         (None, None, None) if !list => Ok(Command::Compare {
             json,
             rounds: u32::try_from(rounds.unwrap_or(200))
-                .map_err(|_| "--rounds: too many".to_owned())?,
+                .map_err(|_| format!("--rounds {}: too many", rounds.unwrap_or(200)))?,
             keys: keys.unwrap_or(100_000),
         }),
         (Some(subject), Some(&workload), Some(calls)) if !list && !compares => Ok(Command::Only {
