@@ -26,6 +26,9 @@ pub enum Command {
     Help,
 }
 
+/// About a minute, two where other programs keep the machine busy.
+const ROUNDS: u64 = 100;
+
 /// The command, or what is wrong with which argument.
 pub fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Command, String> {
     let (mut json, mut list) = (false, false);
@@ -52,8 +55,8 @@ pub fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Command, Str
         (None, None, None) if list && !compares => Ok(Command::List),
         (None, None, None) if !list => Ok(Command::Compare {
             json,
-            rounds: u32::try_from(rounds.unwrap_or(200))
-                .map_err(|_| format!("--rounds {}: too many", rounds.unwrap_or(200)))?,
+            rounds: u32::try_from(rounds.unwrap_or(ROUNDS))
+                .map_err(|_| format!("--rounds {}: too many", rounds.unwrap_or(ROUNDS)))?,
             keys: keys.unwrap_or(100_000),
         }),
         (Some(subject), Some(&workload), Some(calls)) if !list && !compares => Ok(Command::Only {

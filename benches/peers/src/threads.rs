@@ -9,7 +9,7 @@ use crate::subject::{Measure, Measured};
 const WARM_UP: u64 = 256;
 
 /// On a busy machine few of the turns have two cores for themselves.
-const MOST_TRIES: u32 = 5;
+const MOST_TRIES: u32 = 3;
 
 pub struct Threads<'r, C> {
     runtime: &'r Runtime,
