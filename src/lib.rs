@@ -1,3 +1,4 @@
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![doc = include_str!("../README.md")]
 //!
 //! # The order, and why
@@ -39,8 +40,9 @@
 //! # Memory and clocks
 //!
 //! The clock is tokio's `Instant`, so that `tokio::time::pause` drives
-//! breakers, budgets and deadlines in tests. All waits are rounded up to the
-//! timer's millisecond. A call that is dropped gives back what it holds; a
+//! breakers, budgets and deadlines in tests, and jitter can be seeded; for the
+//! rest of a test there is `test_util` (feature `test-util`) and a page in the
+//! [`guide`]. All waits are rounded up to the timer's millisecond. A call that is dropped gives back what it holds; a
 //! panic in a service or a classifier passes through and harms no other call;
 //! one of an [observer](telemetry::Observer) ends there and harms none at all.
 
@@ -53,6 +55,7 @@ pub mod classify;
 mod config;
 pub mod deadline;
 pub mod defer;
+mod draws;
 mod error;
 pub mod fallback;
 #[cfg(feature = "grpc")]
@@ -75,6 +78,8 @@ mod stack;
 pub mod stage;
 mod sync;
 pub mod telemetry;
+#[cfg(feature = "test-util")]
+pub mod test_util;
 
 pub use breaker::config::{BreakerConfig, Window};
 pub use breaker::handle::{Breaker, Permit};

@@ -234,3 +234,18 @@ proptest! {
         world.finish();
     }
 }
+
+#[test]
+fn a_copy_that_waits_for_its_first_frame_has_begun_and_promises_nothing() {
+    let mut world = World::new();
+    // The second waits, the first reads and is then the one that began last.
+    for step in [Step::Copy(0), Step::Read(1)] {
+        world.step(step);
+    }
+    assert!(!world.copies[1].body.is_intact());
+    for step in [2, 3, 4].map(Step::Send) {
+        world.step(step);
+    }
+    world.step(Step::Read(0));
+    world.finish();
+}

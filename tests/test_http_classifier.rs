@@ -1,6 +1,6 @@
 //! HTTP answers and requests through the stack, with the classifier for them.
 
-#![cfg(feature = "http")]
+#![cfg(all(feature = "http", feature = "test-util"))]
 #![allow(
     clippy::unwrap_used,
     reason = "a test that cannot go on ends with a panic"
@@ -8,64 +8,41 @@
 
 mod support;
 
-use std::collections::VecDeque;
-use std::future::{Ready, ready};
 use std::io;
-use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll};
 
 use http::{Method, Request, Response};
 use steadfast::http::{ExtensionsLayer, HttpClassifier, IdempotencyKeyLayer, Sealed, judge_error};
+use steadfast::test_util::{ScriptedCall, ScriptedService, Step};
 use steadfast::{
     Again, Backoff, CallReport, Classify, Error, Health, Policy, Replay, ServiceBuilderExt,
     Stopped, Verdict, Work,
 };
 use support::{Clock, named, plain, secs};
-use tower::{Service, ServiceBuilder, ServiceExt};
+use tower::{ServiceBuilder, ServiceExt};
 
-type Answered = Result<Response<()>, io::Error>;
+type Server = ScriptedService<Request<String>, Response<()>, io::Error>;
+type Answer = Step<Request<String>, Response<()>, io::Error>;
 
-/// A service that answers by script (then with 200) and keeps what it was sent.
-#[derive(Clone, Default)]
-struct Server {
-    script: Arc<Mutex<VecDeque<Answered>>>,
-    seen: Arc<Mutex<Vec<Request<String>>>>,
+/// Answers by script, then with 200.
+fn script(steps: impl IntoIterator<Item = Answer>) -> Server {
+    let script = steps.into_iter().fold(Server::new(), Server::then);
+    script.then_always(Step::ok(Response::new(())))
 }
 
-impl Server {
-    fn script(answers: impl IntoIterator<Item = Answered>) -> Self {
-        let script = Arc::new(Mutex::new(answers.into_iter().collect()));
-        Self {
-            script,
-            ..Self::default()
-        }
-    }
-
-    fn sends(&self) -> usize {
-        self.seen.lock().unwrap().len()
-    }
-
-    fn header(&self, send: usize, name: &str) -> Option<String> {
-        let seen = self.seen.lock().unwrap();
-        let value = seen[send].headers().get(name)?;
-        Some(value.to_str().unwrap().to_owned())
-    }
+/// Answers with each status in turn, then with 200.
+fn statuses(statuses: &[u16]) -> Server {
+    script(statuses.iter().map(|status| Step::ok(answer(*status, &[]))))
 }
 
-impl Service<Request<String>> for Server {
-    type Response = Response<()>;
-    type Error = io::Error;
-    type Future = Ready<Answered>;
+/// Fails as the system does, in a way of which there is no clone.
+fn fails(kind: io::ErrorKind) -> Answer {
+    Step::respond(move |_| Err(kind.into()))
+}
 
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: Request<String>) -> Self::Future {
-        self.seen.lock().unwrap().push(request);
-        let next = self.script.lock().unwrap().pop_front();
-        ready(next.unwrap_or_else(|| Ok(Response::new(()))))
-    }
+fn header(server: &Server, send: usize, name: &str) -> Option<String> {
+    let call = &server.recorded()[send];
+    let value = call.request().headers().get(name)?;
+    Some(value.to_str().unwrap().to_owned())
 }
 
 fn answer(status: u16, headers: &[(&'static str, &str)]) -> Response<()> {
@@ -117,16 +94,16 @@ fn judged_by(classify: &HttpClassifier, answer: &Response<()>) -> Verdict {
 
 #[tokio::test(start_paused = true)]
 async fn a_get_is_tried_again_and_the_last_answer_is_handed_on() {
-    let server = Server::script([Ok(answer(503, &[])), Ok(answer(502, &[]))]);
+    let server = statuses(&[503, 502]);
     assert_eq!(
         send(&server, request(&Method::GET)).await.unwrap().status(),
         200
     );
-    assert_eq!(server.sends(), 3);
+    assert_eq!(server.calls(), 3);
 
-    let server = Server::script((0..3).map(|_| Ok(answer(500, &[("x-id", "7")]))));
+    let server = script([Step::ok(answer(500, &[("x-id", "7")])).times(3)]);
     let last = send(&server, request(&Method::GET)).await.unwrap();
-    assert_eq!((last.status().as_u16(), server.sends()), (500, 3));
+    assert_eq!((last.status().as_u16(), server.calls()), (500, 3));
     assert_eq!(last.headers()["x-id"], "7");
     let sealed = last.extensions().get::<Sealed>().unwrap();
     assert_eq!(sealed.stopped(), Stopped::AttemptsExhausted);
@@ -147,9 +124,9 @@ async fn a_post_is_sent_again_only_where_the_work_was_not_begun() {
         (425, &[], 2),
         (404, &[], 1),
     ] {
-        let server = Server::script([Ok(answer(status, headers))]);
+        let server = script([Step::ok(answer(status, headers))]);
         send(&server, request(&Method::POST)).await.unwrap();
-        assert_eq!(server.sends(), sends, "{status} {headers:?}");
+        assert_eq!(server.calls(), sends, "{status} {headers:?}");
     }
     for (kind, sends) in [
         (io::ErrorKind::ConnectionRefused, 2),
@@ -158,79 +135,79 @@ async fn a_post_is_sent_again_only_where_the_work_was_not_begun() {
         (io::ErrorKind::UnexpectedEof, 1),
         (io::ErrorKind::Other, 1),
     ] {
-        let server = Server::script([Err(kind.into())]);
+        let server = script([fails(kind)]);
         let _ = send(&server, request(&Method::POST)).await;
-        assert_eq!(server.sends(), sends, "{kind:?}");
+        assert_eq!(server.calls(), sends, "{kind:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_key_makes_a_post_repeatable_and_is_the_same_on_every_attempt() {
-    let server = Server::script([Ok(answer(500, &[])), Ok(answer(500, &[]))]);
+    let server = statuses(&[500, 500]);
     let stack = ServiceBuilder::new()
         .layer(IdempotencyKeyLayer::new())
         .resilience(policy(HttpClassifier::new()))
         .service(server.clone());
     stack.clone().oneshot(request(&Method::POST)).await.unwrap();
-    assert_eq!(server.sends(), 3);
-    let keys = [0, 1, 2].map(|send| server.header(send, "idempotency-key").unwrap());
+    assert_eq!(server.calls(), 3);
+    let keys = [0, 1, 2].map(|send| header(&server, send, "idempotency-key").unwrap());
     assert!(keys.iter().all(|key| *key == keys[0]), "{keys:?}");
 
     // Another call, another key; one that was brought along stays; a GET needs
     // none.
     stack.clone().oneshot(request(&Method::POST)).await.unwrap();
-    assert_ne!(server.header(3, "idempotency-key").unwrap(), keys[0]);
+    assert_ne!(header(&server, 3, "idempotency-key").unwrap(), keys[0]);
     let mut own = request(&Method::POST);
     own.headers_mut()
         .insert("idempotency-key", "mine".parse().unwrap());
     stack.clone().oneshot(own).await.unwrap();
-    assert_eq!(server.header(4, "idempotency-key").unwrap(), "mine");
+    assert_eq!(header(&server, 4, "idempotency-key").unwrap(), "mine");
     stack.oneshot(request(&Method::GET)).await.unwrap();
-    assert_eq!(server.header(5, "idempotency-key"), None);
+    assert_eq!(header(&server, 5, "idempotency-key"), None);
 
     let quoted = ServiceBuilder::new()
         .layer(IdempotencyKeyLayer::new().quoted())
         .service(server.clone());
     quoted.oneshot(request(&Method::PATCH)).await.unwrap();
-    let key = server.header(6, "idempotency-key").unwrap();
+    let key = header(&server, 6, "idempotency-key").unwrap();
     assert!(key.starts_with('"') && key.ends_with('"') && key.len() == 38);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_proxy_repeats_no_post_whatever_is_known_of_it() {
     for failure in [
-        Ok(answer(429, &[])),
-        Ok(answer(503, &[("retry-after", "1")])),
-        Err(io::ErrorKind::ConnectionRefused.into()),
+        Step::ok(answer(429, &[])),
+        Step::ok(answer(503, &[("retry-after", "1")])),
+        fails(io::ErrorKind::ConnectionRefused),
     ] {
-        let server = Server::script([failure]);
+        let server = script([failure]);
         let mut post = request(&Method::POST);
         post.headers_mut()
             .insert("idempotency-key", "7".parse().unwrap());
         let _ = send_with(&server, HttpClassifier::new().for_proxies(), post).await;
-        assert_eq!(server.sends(), 1);
+        assert_eq!(server.calls(), 1);
     }
-    let server = Server::script([Ok(answer(500, &[]))]);
+    let server = statuses(&[500]);
     let classify = HttpClassifier::new().for_proxies();
     send_with(&server, classify, request(&Method::PUT))
         .await
         .unwrap();
-    assert_eq!(server.sends(), 2);
+    assert_eq!(server.calls(), 2);
 }
 
 #[tokio::test(start_paused = true)]
 async fn whoever_knows_better_says_what_may_be_repeated() {
-    let server = Server::script([Ok(answer(500, &[]))]);
+    let server = statuses(&[500]);
     let classify = HttpClassifier::new().repeats_all();
     send_with(&server, classify, request(&Method::POST))
         .await
         .unwrap();
-    assert_eq!(server.sends(), 2);
+    assert_eq!(server.calls(), 2);
 
     let searches = HttpClassifier::new()
         .idempotent_if(|request: &Request<String>| request.uri().path().ends_with("/search"));
     for (path, sends) in [("/search", 2), ("/orders", 1)] {
-        let server = Server::script([Ok(answer(500, &[]))]);
+        let server = statuses(&[500]);
         let policy = named("things")
             .max_attempts(3)
             .classify(searches.clone())
@@ -241,22 +218,22 @@ async fn whoever_knows_better_says_what_may_be_repeated() {
             .service(server.clone());
         let post = Request::post(path).body(String::new()).unwrap();
         stack.oneshot(post).await.unwrap();
-        assert_eq!(server.sends(), sends, "{path}");
+        assert_eq!(server.calls(), sends, "{path}");
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn every_attempt_is_the_same_request() {
-    let server = Server::script([Ok(answer(500, &[])), Ok(answer(500, &[]))]);
+    let server = statuses(&[500, 500]);
     let mut put = request(&Method::PUT);
     *put.version_mut() = http::Version::HTTP_2;
     put.headers_mut().insert("x-one", "1".parse().unwrap());
     put.headers_mut().append("x-one", "2".parse().unwrap());
     put.extensions_mut().insert(7_u64);
     send(&server, put).await.unwrap();
-    let seen = server.seen.lock().unwrap();
+    let seen = server.recorded();
     assert_eq!(seen.len(), 3);
-    for request in seen.iter() {
+    for request in seen.iter().map(ScriptedCall::request) {
         assert_eq!(request.method(), Method::PUT);
         assert_eq!(request.uri(), "/things");
         assert_eq!(request.version(), http::Version::HTTP_2);
@@ -270,7 +247,7 @@ async fn every_attempt_is_the_same_request() {
 async fn a_hint_is_waited_for_whatever_the_status_that_gives_it() {
     for status in [429, 500, 502, 503, 504, 529] {
         let clock = Clock::start();
-        let server = Server::script([Ok(answer(status, &[("retry-after", "7")]))]);
+        let server = script([Step::ok(answer(status, &[("retry-after", "7")]))]);
         send(&server, request(&Method::GET)).await.unwrap();
         let waited = clock.now();
         // The hint, and up to one backoff on top.
@@ -284,9 +261,9 @@ async fn a_server_that_says_do_not_is_not_asked_again() {
         ("x-should-retry", "false"),
         ("grpc-retry-pushback-ms", "-1"),
     ] {
-        let server = Server::script([Ok(answer(503, &[headers]))]);
+        let server = script([Step::ok(answer(503, &[headers]))]);
         let last = send(&server, request(&Method::GET)).await.unwrap();
-        assert_eq!((last.status().as_u16(), server.sends()), (503, 1));
+        assert_eq!((last.status().as_u16(), server.calls()), (503, 1));
     }
     let verdict = judged(&answer(503, &[("x-should-retry", "false")]));
     assert_eq!(verdict.health(), Health::Failing);
@@ -295,9 +272,9 @@ async fn a_server_that_says_do_not_is_not_asked_again() {
 #[tokio::test(start_paused = true)]
 async fn a_server_that_says_do_is_asked_again_if_that_does_no_harm() {
     for (method, sends) in [(Method::GET, 2), (Method::POST, 1)] {
-        let server = Server::script([Ok(answer(409, &[("x-should-retry", "true")]))]);
+        let server = script([Step::ok(answer(409, &[("x-should-retry", "true")]))]);
         send(&server, request(&method)).await.unwrap();
-        assert_eq!(server.sends(), sends, "{method}");
+        assert_eq!(server.calls(), sends, "{method}");
     }
     let verdict = judged(&answer(409, &[("x-should-retry", "true")]));
     assert_eq!(verdict.health(), Health::Neutral);
@@ -334,7 +311,7 @@ fn rules_go_before_the_tables_and_the_last_one_first() {
 
 #[tokio::test(start_paused = true)]
 async fn an_answer_that_an_inner_stack_gave_up_on_is_final_and_no_evidence() {
-    let server = Server::script((0..9).map(|_| Ok(answer(503, &[]))));
+    let server = statuses(&[503; 9]);
     let inner = ServiceBuilder::new()
         .resilience(policy(HttpClassifier::new()))
         .service(server.clone());
@@ -345,19 +322,19 @@ async fn an_answer_that_an_inner_stack_gave_up_on_is_final_and_no_evidence() {
         .buffer(1)
         .service(inner);
     let last = stack.oneshot(request(&Method::GET)).await.unwrap();
-    assert_eq!((last.status().as_u16(), server.sends()), (503, 3));
+    assert_eq!((last.status().as_u16(), server.calls()), (503, 3));
 }
 
 #[tokio::test(start_paused = true)]
 async fn wishes_come_with_the_request_and_the_report_with_the_answer() {
-    let server = Server::script((0..9).map(|_| Ok(answer(503, &[]))));
+    let server = statuses(&[503; 9]);
     let stack = ServiceBuilder::new()
         .layer(ExtensionsLayer::new())
         .resilience(policy(HttpClassifier::new()))
         .service(server.clone());
     let last = stack.clone().oneshot(request(&Method::GET)).await.unwrap();
     let report = last.extensions().get::<CallReport>().unwrap();
-    assert_eq!((report.attempts(), server.sends()), (3, 3));
+    assert_eq!((report.attempts(), server.calls()), (3, 3));
     assert_eq!(report.stopped(), Some(Stopped::AttemptsExhausted));
 
     let mut once = request(&Method::GET);
@@ -365,7 +342,7 @@ async fn wishes_come_with_the_request_and_the_report_with_the_answer() {
         .insert(steadfast::Scope::current().no_retries());
     let last = stack.clone().oneshot(once).await.unwrap();
     let report = last.extensions().get::<CallReport>().unwrap();
-    assert_eq!((report.attempts(), server.sends()), (1, 4));
+    assert_eq!((report.attempts(), server.calls()), (1, 4));
     assert_eq!(report.stopped(), Some(Stopped::RetriesDisabled));
 
     let mut short = request(&Method::GET);
@@ -381,7 +358,7 @@ async fn wishes_come_with_the_request_and_the_report_with_the_answer() {
 #[tokio::test(start_paused = true)]
 async fn a_poisoned_request_costs_no_more_than_its_attempts() {
     // One request that fails everywhere among many that do not.
-    let server = Server::script((0..3).map(|_| Ok(answer(500, &[]))));
+    let server = statuses(&[500; 3]);
     let policy = named("things")
         .max_attempts(3)
         .classify(HttpClassifier::new())
@@ -396,7 +373,7 @@ async fn a_poisoned_request_costs_no_more_than_its_attempts() {
     for _ in 0..30 {
         stack.clone().oneshot(request(&Method::GET)).await.unwrap();
     }
-    assert_eq!(server.sends(), 32);
+    assert_eq!(server.calls(), 32);
     let seen = policy.breaker().unwrap().snapshot();
     assert_eq!(seen.state(), steadfast::BreakerState::Closed);
 }

@@ -1,6 +1,6 @@
 //! The errors of model providers, on bodies written for these tests.
 
-#![cfg(feature = "http")]
+#![cfg(all(feature = "http", feature = "test-util"))]
 #![allow(
     clippy::unwrap_used,
     reason = "a test that unwraps in vain should fail"
@@ -19,6 +19,7 @@ use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 use proptest::prelude::*;
 use steadfast::http::{HttpClassifier, LookLayer, Provider, ProviderErrorKind};
+use steadfast::test_util::{ScriptedService, Step};
 use steadfast::{
     Again, CallReport, Error, Health, PolicyBuilder, Reason, ServedBy, ServiceBuilderExt, Stopped,
     Verdict, Work, fallback,
@@ -573,21 +574,13 @@ async fn generate(
     policy: PolicyBuilder<HttpClassifier>,
     script: Script,
 ) -> (Result<u16, Error>, CallReport, usize) {
-    let sends = Arc::new(Mutex::new(0));
-    let count = Arc::clone(&sends);
-    let client = service_fn(move |_: Request<String>| {
-        let step = {
-            let mut count = count.lock().unwrap();
-            *count += 1;
-            script[*count - 1]
-        };
-        async move {
-            match step {
-                Some((status, body)) => Ok::<_, Infallible>(reply(status, body)),
-                None => std::future::pending().await,
-            }
-        }
-    });
+    let provider = script
+        .iter()
+        .fold(ScriptedService::new(), |provider, step| {
+            provider.then(step.map_or_else(Step::hang, |(status, body)| {
+                Step::respond(move |_: &Request<String>| Ok::<_, Infallible>(reply(status, body)))
+            }))
+        });
     let secondary = LookLayer::new();
     let secondary = tower::Layer::layer(
         &secondary,
@@ -597,13 +590,12 @@ async fn generate(
         .fallback(fallback::service(secondary).replay(HttpClassifier::new()))
         .resilience(policy.build().unwrap())
         .layer(LookLayer::new())
-        .service(client);
+        .service(provider.clone());
     let mut request = Request::new("prompt".to_owned());
     *request.method_mut() = Method::POST;
     let (answer, report) = CallReport::capture(client.oneshot(request)).await;
-    let sends = *sends.lock().unwrap();
     let status = answer.map(|answer| answer.status().as_u16());
-    (status, report.unwrap(), sends)
+    (status, report.unwrap(), provider.calls())
 }
 
 fn policy(provider: Provider) -> PolicyBuilder<HttpClassifier> {

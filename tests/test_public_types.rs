@@ -196,6 +196,23 @@ pin!(steadfast::PolicySnapshot: Send Sync Unpin Clone);
 #[cfg(feature = "serde")]
 pin!(steadfast::NamedBreaker: Send Sync Unpin Clone);
 
+#[cfg(feature = "test-util")]
+mod test_util {
+    use super::*;
+    use steadfast::test_util::{
+        ScriptedCall, ScriptedError, ScriptedFuture, ScriptedService, Step,
+    };
+
+    pin!(ScriptedService<(), ()>: Send Sync Unpin Clone);
+    pin!(ScriptedService<Cell<()>, Cell<()>>: Send Sync Unpin Clone);
+    pin!(ScriptedService<Rc<()>, ()>: !Send !Sync);
+    pin!(Step<Rc<()>, Rc<()>, ()>: Send Sync Unpin Clone);
+    pin!(ScriptedFuture<(), ScriptedError>: Send Sync Unpin);
+    pin!(ScriptedFuture<Rc<()>, ScriptedError>: !Send !Sync Unpin);
+    pin!(ScriptedCall<()>: Send Sync Unpin Clone);
+    pin!(ScriptedError: Send Sync Unpin Clone StdError);
+}
+
 // A panic across them leaves them whole, observers or not.
 pin!(Policy: UnwindSafe RefUnwindSafe);
 pin!(Breaker: UnwindSafe RefUnwindSafe);

@@ -29,6 +29,8 @@ use crate::sync::{AtomicU64, OnceLock, Ordering};
 use crate::telemetry::Observer;
 
 mod facts;
+#[cfg(feature = "test-util")]
+mod forced;
 mod kept;
 mod outcome;
 
@@ -72,7 +74,7 @@ impl Core {
     }
 
     fn kept(&self) -> &Kept {
-        let make = || Box::new(Kept::new(&self.facts.rules));
+        let make = || Box::new(Kept::new(&self.facts));
         self.kept.get_or_init(make)
     }
 

@@ -1,6 +1,6 @@
 //! One breaker per key: a host, a tenant, a model.
 
-use std::borrow::Cow;
+use std::borrow::{Borrow, Cow};
 use std::collections::VecDeque;
 use std::collections::hash_map::RandomState;
 use std::fmt;
@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use papaya::{Equivalent, HashMap};
+use papaya::HashMap;
 
 use super::config::BreakerConfig;
 use super::core::Facts;
@@ -150,7 +150,8 @@ impl<K: Hash + Eq + Clone> Breakers<K> {
     /// new one.
     pub fn get<Q>(&self, key: &Q) -> Breaker
     where
-        Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
+        K: Borrow<Q>,
+        Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     {
         self.known(key)
             .unwrap_or_else(|| self.shared.admit_key(key.to_owned()))
@@ -158,7 +159,8 @@ impl<K: Hash + Eq + Clone> Breakers<K> {
 
     fn known<Q>(&self, key: &Q) -> Option<Breaker>
     where
-        Q: Equivalent<K> + Hash + ?Sized,
+        K: Borrow<Q>,
+        Q: Hash + Eq + ?Sized,
     {
         let map = self.shared.map.pin();
         let entry = map.get(key)?;
@@ -473,8 +475,8 @@ impl<K, Q: ?Sized, F> fmt::Debug for KeyedBreakers<K, Q, F> {
 
 impl<Req, K, Q, F> pick::Pick<Req> for KeyedBreakers<K, Q, F>
 where
-    K: Hash + Eq + Clone,
-    Q: Equivalent<K> + Hash + ToOwned<Owned = K> + ?Sized,
+    K: Hash + Eq + Clone + Borrow<Q>,
+    Q: Hash + Eq + ToOwned<Owned = K> + ?Sized,
     F: Fn(&Req) -> &Q,
 {
     type Picked = Breaker;

@@ -6,7 +6,7 @@ use std::task::{Context, Poll, Waker, ready};
 use tokio::time::Instant;
 
 use super::queue::{Look, Turn};
-use super::shared::{Shared, due, look};
+use super::shared::{Shared, look};
 use crate::breaker::alarm::Alarm;
 use crate::breaker::handle::Breaker;
 use crate::error::ParkLimit;
@@ -77,7 +77,7 @@ impl Place {
             };
             (end, limit)
         });
-        let due = due_before(refusal, now, end)?;
+        let due = due_before(shared, refusal, now, end)?;
         let parked = shared.take().ok_or(ParkLimit::Calls)?;
         let number = {
             let mut queue = shared.queue();
@@ -114,7 +114,7 @@ impl Place {
         refusal: &Refusal,
         now: Instant,
     ) -> Result<(), ParkLimit> {
-        self.due = due_before(refusal, now, self.end)?;
+        self.due = due_before(shared, refusal, now, self.end)?;
         self.is_parked = true;
         let line = self.breaker.number();
         let waker = Waker::noop().clone();
@@ -141,7 +141,7 @@ impl Place {
             let seen = self.alarm.as_ref().map(|_| look(&self.breaker));
             let seen = match seen {
                 Some((Look::Shut, Some(refusal))) => {
-                    match due_before(&refusal, now, self.end) {
+                    match due_before(shared, &refusal, now, self.end) {
                         // Asked anew only when the time has come, or each
                         // poll would draw another jitter.
                         Ok(due) if self.due <= now || due < self.due => self.due = due,
@@ -211,10 +211,12 @@ impl Place {
 
 /// When a refused call should come back, or the bound that comes before.
 fn due_before(
+    shared: &Shared,
     refusal: &Refusal,
     now: Instant,
     end: Option<(Instant, ParkLimit)>,
 ) -> Result<Instant, ParkLimit> {
     let limit = end.map_or(ParkLimit::Time, |(_, limit)| limit);
-    due(refusal, now, end.map(|(end, _)| end)).ok_or(limit)
+    let end = end.map(|(end, _)| end);
+    shared.due(refusal, now, end).ok_or(limit)
 }

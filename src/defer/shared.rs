@@ -11,12 +11,14 @@ use super::queue::{Look, Queue, Wakes};
 use crate::breaker::handle::Breaker;
 use crate::breaker::state::BreakerState;
 use crate::deadline::instant_after;
+use crate::draws::Draws;
 use crate::refusal::{Refusal, RefusalReason};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settings {
     pub(super) calls: usize,
     pub(super) longest: Duration,
+    pub(super) seed: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -27,6 +29,7 @@ pub(super) struct Shared {
     /// it guards nothing but itself.
     taken: AtomicUsize,
     queue: Mutex<Queue<Waker>>,
+    draws: Draws,
 }
 
 impl Shared {
@@ -35,6 +38,30 @@ impl Shared {
             settings,
             taken: AtomicUsize::new(0),
             queue: Mutex::new(Queue::new()),
+            draws: Draws::new(settings.seed),
+        }
+    }
+
+    /// When a refused call should come back: at the breaker's next check, and up
+    /// to a tenth later, as others wait for the same instant elsewhere; but
+    /// before `end`. `None` if the check comes too late.
+    pub(super) fn due(
+        &self,
+        refusal: &Refusal,
+        now: Instant,
+        end: Option<Instant>,
+    ) -> Option<Instant> {
+        let named = refusal.retry_after();
+        let wait = named.unwrap_or(match refusal.reason() {
+            RefusalReason::ForcedOpen => LOOK_AT_FORCED,
+            _ => LOOK_AGAIN,
+        });
+        let check = instant_after(now, wait);
+        let jittered = instant_after(check, (wait / 10).mul_f64(self.draws.share()));
+        match end {
+            Some(end) if check >= end => named.is_none().then_some(end),
+            Some(end) if jittered >= end => Some(check),
+            _ => Some(jittered),
         }
     }
 
@@ -107,21 +134,3 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 
 /// One that was opened by hand says so when that is over.
 const LOOK_AT_FORCED: Duration = Duration::from_secs(3600);
-
-/// When a refused call should come back: at the breaker's next check, and up to
-/// a tenth later, as others wait for the same instant elsewhere; but before
-/// `end`. `None` if the check comes too late.
-pub(super) fn due(refusal: &Refusal, now: Instant, end: Option<Instant>) -> Option<Instant> {
-    let named = refusal.retry_after();
-    let wait = named.unwrap_or(match refusal.reason() {
-        RefusalReason::ForcedOpen => LOOK_AT_FORCED,
-        _ => LOOK_AGAIN,
-    });
-    let check = instant_after(now, wait);
-    let jittered = instant_after(check, (wait / 10).mul_f64(rand::random()));
-    match end {
-        Some(end) if check >= end => named.is_none().then_some(end),
-        Some(end) if jittered >= end => Some(check),
-        _ => Some(jittered),
-    }
-}

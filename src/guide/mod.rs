@@ -21,3 +21,7 @@ pub mod aws_sdk {}
 
 #[doc = include_str!("what_to_alert_on.md")]
 pub mod what_to_alert_on {}
+
+#[cfg(feature = "test-util")]
+#[doc = include_str!("testing_your_policy.md")]
+pub mod testing_your_policy {}

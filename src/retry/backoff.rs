@@ -7,7 +7,8 @@ use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use crate::ConfigError;
-use arithmetic::{fractional_growth, scale, split_mix, whole_growth};
+use crate::draws::split_mix;
+use arithmetic::{fractional_growth, scale, whole_growth};
 
 /// How long a call waits before it is tried again.
 ///

@@ -15,6 +15,7 @@ mod counting;
 mod footprint;
 #[path = "../../support/inner.rs"]
 mod inner;
+mod observed;
 #[path = "../../support/policy.rs"]
 mod policy;
 mod repeat;
@@ -46,7 +47,10 @@ fn main() {
 type Workload = (&'static str, fn(u64));
 
 fn workloads() -> impl Iterator<Item = &'static Workload> {
-    stack::WORKLOADS.iter().chain(breaker::WORKLOADS)
+    stack::WORKLOADS
+        .iter()
+        .chain(observed::WORKLOADS)
+        .chain(breaker::WORKLOADS)
 }
 
 fn usage() -> ! {

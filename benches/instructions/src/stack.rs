@@ -69,7 +69,7 @@ fn refused(calls: u64) {
 }
 
 /// The first attempt fails, the second answers, with no wait between them.
-fn retry_once(calls: u64, budget: impl FnOnce(PolicyBuilder) -> PolicyBuilder) {
+pub fn retry_once(calls: u64, budget: impl FnOnce(PolicyBuilder) -> PolicyBuilder) {
     let settings = settings()
         .backoff(Backoff::none())
         // Half of the attempts fail.
@@ -82,7 +82,7 @@ fn retry_once(calls: u64, budget: impl FnOnce(PolicyBuilder) -> PolicyBuilder) {
     );
 }
 
-fn make<S: Service<u64>>(calls: u64, service: S, expect: Expect) {
+pub fn make<S: Service<u64>>(calls: u64, service: S, expect: Expect) {
     block_on(repeat::calls(service, calls, expect, |_| ()));
 }
 

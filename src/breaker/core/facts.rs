@@ -16,6 +16,8 @@ pub(crate) struct Facts {
     pub(super) plan: Plan,
     pub(super) thresholds: Thresholds,
     pub(crate) rules: Rules,
+    /// Of the jitter on the open times.
+    pub(super) seed: Option<u64>,
 }
 
 impl Facts {
@@ -30,6 +32,7 @@ impl Facts {
             plan: Plan::new(&rules),
             thresholds: Thresholds::new(&rules),
             rules,
+            seed: config.seed,
         })
     }
 }

@@ -2,11 +2,13 @@
 
 use std::sync::PoisonError;
 
+use super::facts::Facts;
 use crate::breaker::in_flight::InFlight;
 use crate::breaker::news::News;
 use crate::breaker::rules::Rules;
 use crate::breaker::state::Machine;
 use crate::breaker::window::Thresholds;
+use crate::draws::Draws;
 use crate::span::nanos;
 use crate::sync::{AtomicU64, Mutex, MutexGuard};
 
@@ -27,10 +29,13 @@ pub(super) struct Kept {
     /// As last configured, where they were.
     rules: Mutex<Option<Box<Rules>>>,
     pub(super) news: News,
+    /// For the jitter on the open times.
+    pub(super) draws: Draws,
 }
 
 impl Kept {
-    pub(super) fn new(rules: &Rules) -> Self {
+    pub(super) fn new(facts: &Facts) -> Self {
+        let rules = &facts.rules;
         Self {
             shut_until: AtomicU64::new(0),
             open_nanos: AtomicU64::new(nanos(rules.recovery.open_time)),
@@ -40,6 +45,7 @@ impl Kept {
             machine: Mutex::new(Machine::new(rules.recovery)),
             rules: Mutex::new(None),
             news: News::new(),
+            draws: Draws::new(facts.seed),
         }
     }
 

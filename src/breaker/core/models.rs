@@ -15,7 +15,6 @@ use std::sync::Arc;
 use self::told::Told;
 use super::*;
 use crate::Verdict;
-use crate::breaker::ticket::TicketKind;
 use crate::sync::model::{check, together};
 
 /// When an open breaker is due, in seconds.

@@ -199,11 +199,11 @@ impl Core {
 
     #[cold]
     fn trip(&self, generation: u32, now: u64, hint: Option<Duration>) {
-        self.change(|machine| machine.trip(generation, now, hint, rand::random()));
+        self.change(|machine| machine.trip(generation, now, hint, self.kept().draws.share()));
     }
 
     #[cold]
     fn hear(&self, ticket: Ticket, heard: Heard, now: u64) {
-        self.change(|machine| machine.heard(ticket, heard, now, rand::random()));
+        self.change(|machine| machine.heard(ticket, heard, now, self.kept().draws.share()));
     }
 }

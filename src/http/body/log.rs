@@ -168,7 +168,7 @@ impl<B> Log<B> {
     }
 
     pub(super) const fn is_intact(&self, reader: &Reader) -> bool {
-        reader.position == 0 && self.is_whole()
+        !reader.begun && self.is_whole()
     }
 
     /// Whether `reader` stands at the end of the body; `over` where it stands

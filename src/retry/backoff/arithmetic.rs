@@ -1,6 +1,5 @@
 //! The sums behind a backoff, none of which overflows.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 const NANOS_PER_SEC: u128 = 1_000_000_000;
@@ -37,18 +36,6 @@ pub(super) fn scale(longest: Duration, random: u64) -> Duration {
     from_nanos(nanos).map_or(longest, |drawn| drawn.min(longest))
 }
 
-/// The next number of the `SplitMix64` sequence that `counter` stands in.
-pub(super) fn split_mix(counter: &AtomicU64) -> u64 {
-    const GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
-    // Relaxed: each draw needs its own number and nothing else.
-    let mut z = counter
-        .fetch_add(GAMMA, Ordering::Relaxed)
-        .wrapping_add(GAMMA);
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -69,13 +56,5 @@ mod tests {
             scale(Duration::from_nanos(1), u64::MAX),
             Duration::from_nanos(1)
         );
-    }
-
-    #[test]
-    fn seeded_numbers_are_those_of_split_mix_64() {
-        // The reference sequence for seed 1234567, as published with the algorithm's ports.
-        let counter = AtomicU64::new(1_234_567);
-        assert_eq!(split_mix(&counter), 6_457_827_717_110_365_317);
-        assert_eq!(split_mix(&counter), 3_203_168_211_198_807_973);
     }
 }

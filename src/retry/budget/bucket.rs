@@ -90,6 +90,16 @@ impl Bucket {
         in_tokens(raised(balance, credit, self.refill_up_to).unwrap_or(balance))
     }
 
+    /// Sets the balance; what would have trickled in until `now` is forgotten.
+    #[cfg(feature = "test-util")]
+    pub(super) fn set_balance(&self, tokens: f64, now: Moment) {
+        self.refilled_until
+            .fetch_max(self.nanos(now), Ordering::Relaxed);
+        // The cast saturates.
+        let micros = (tokens * TOKEN as f64).round() as u64;
+        self.balance.store(micros.min(self.cap), Ordering::Relaxed);
+    }
+
     pub(super) fn terms(&self) -> Terms {
         Terms::Bucket {
             ratio: in_tokens(self.deposit),

@@ -121,6 +121,19 @@ impl Budget {
         }
     }
 
+    /// Sets the tokens, in whole millionths and up to the cap; for the concurrent
+    /// kind, which has none, it does nothing and says so with `false`.
+    #[cfg(feature = "test-util")]
+    pub(crate) fn set_balance(&self, tokens: f64) -> bool {
+        match &self.0 {
+            Kind::Bucket(bucket) => {
+                bucket.set_balance(tokens, Moment::now());
+                true
+            }
+            Kind::Concurrent(_) => false,
+        }
+    }
+
     pub(crate) fn terms(&self) -> Terms {
         match &self.0 {
             Kind::Bucket(bucket) => bucket.terms(),

@@ -1,6 +1,7 @@
 //! Probes: no more than configured, no slot lost, one decision.
 
 use super::*;
+use crate::breaker::ticket::TicketKind;
 use crate::sync::model::Holders;
 
 #[test]
