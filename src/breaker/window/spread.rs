@@ -7,6 +7,7 @@
 //! to nothing.
 
 use super::time::Slots;
+use crate::sharded::parallelism;
 use crate::sync::{OnceLock, this_thread};
 
 /// Lines for this many threads; more of them share.
@@ -29,8 +30,7 @@ struct Line(Slots);
 
 impl More {
     fn new(slots: impl Fn() -> Slots) -> Self {
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        let lines = threads.next_power_of_two().clamp(2, MOST);
+        let lines = parallelism().next_power_of_two().clamp(2, MOST);
         let lines = (0..lines).map(|_| Line(slots())).collect();
         Self { lines }
     }
