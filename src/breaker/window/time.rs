@@ -317,6 +317,8 @@ impl TimeWindow {
 mod tests {
     use std::time::Duration;
 
+    use proptest::prelude::*;
+
     use super::*;
     use crate::breaker::config::WindowKind;
 
@@ -367,6 +369,59 @@ mod tests {
     #[test]
     fn a_slot_holds_the_largest_minimum_of_calls_even_when_it_has_been_halved() {
         assert!(COUNT_MASK.div_ceil(2) >= u64::from(crate::breaker::rules::LARGEST_WINDOW));
+    }
+
+    /// From the latest outcome so far to the next one.
+    fn gaps() -> impl Strategy<Value = i64> {
+        let window = SLOTS as i64;
+        let (age, round) = (window << AGE_BITS, window << (64 - TAG_SHIFT));
+        let idle = prop_oneof![Just(age), Just(round / 2), Just(round), Just(3 * round)];
+        prop_oneof![
+            6 => 0i64..4,
+            2 => 1 - window..0,
+            1 => 4i64..25,
+            2 => (idle, -25i64..25).prop_map(|(idle, more)| idle + more),
+        ]
+    }
+
+    proptest! {
+        /// Against the outcomes by their whole numbers: such as come late within
+        /// the window, and after idle time of ages, from before threads met and
+        /// since.
+        #[test]
+        fn what_is_of_the_window_is_told_from_what_was_ages_ago(
+            steps in proptest::collection::vec((gaps(), any::<bool>()), 1..60),
+            spread_at in 0usize..60,
+        ) {
+            let (plan, window) = (plan(), TimeWindow::new(&plan()));
+            let mut heard: Vec<(u64, bool)> = Vec::new();
+            let mut latest = SLOTS;
+            for (step, (gap, failed)) in steps.into_iter().enumerate() {
+                let now = latest.saturating_add_signed(gap);
+                latest = latest.max(now);
+                if step == spread_at {
+                    window.spread_out(Place::of(number(&plan, 0, now * SECOND)));
+                }
+                let call = Call {
+                    generation: 0,
+                    now: now * SECOND,
+                    ran: Duration::ZERO,
+                };
+                if failed {
+                    window.failure(&plan, call);
+                } else {
+                    window.success(&plan, 0, call.now, || 3);
+                }
+                heard.push((now, failed));
+                let held = heard.iter().filter(|(at, _)| latest - at < SLOTS);
+                let expected = Counts {
+                    total: held.clone().count() as u64,
+                    failures: held.filter(|(_, failed)| *failed).count() as u64,
+                };
+                let counts = window.counts(&plan, 0, latest * SECOND);
+                prop_assert_eq!(counts, expected, "step {}, at {} s of {} s", step, now, latest);
+            }
+        }
     }
 
     #[test]
