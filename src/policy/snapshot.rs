@@ -128,7 +128,7 @@ pub(super) fn snapshot<C, B: BreakerSettings>(policy: &Policy<C, B>) -> PolicySn
             deadline: policy.total,
             attempt_timeout: shared.stage.attempt.timeout(),
             max_attempts: retry.max_attempts,
-            backoff: Backoff::from(&retry),
+            backoff: Backoff::from(&*retry),
             largest_hint: retry.largest_hint,
             min_useful_time: retry.min_useful_time,
             retry_budget: shared.budget.as_ref().map(|budget| budget.terms().into()),

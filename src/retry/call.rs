@@ -52,7 +52,7 @@ enum Phase {
 }
 
 /// What is known and held of attempts that were no success, while another
-/// follows. Boxed, and so made only then: it would be a fifth of every call.
+/// follows.
 struct Past {
     verdict: Verdict,
     /// The last error that the service itself gave.
@@ -83,7 +83,7 @@ pin_project! {
         // With the call's own deadline, and the number of the attempt.
         frame: Ambient,
         phase: Phase,
-        past: Option<Box<Past>>,
+        past: Option<Past>,
         #[pin]
         running: T::Running,
         #[pin]

@@ -1,7 +1,8 @@
 //! What all calls of a retry loop share.
 
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{PoisonError, RwLock};
+use std::ops::Deref;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use super::backoff::Backoff;
@@ -42,36 +43,75 @@ impl RetrySettings {
 /// Settings that can be changed while calls run.
 ///
 /// Every call asks for the number of attempts, so that it is an atomic; the
-/// rest is read only where an attempt has failed. The number is relaxed: a
-/// call that sees the old one meanwhile is as good as one that came earlier.
+/// rest is read only where an attempt has failed, and without a lock as long
+/// as nothing has been changed. The number is relaxed: a call that sees the old
+/// one meanwhile is as good as one that came earlier.
 #[derive(Debug)]
 pub(crate) struct LiveSettings {
     max_attempts: AtomicU32,
-    all: RwLock<RetrySettings>,
+    first: RetrySettings,
+    /// Whether there are others by now.
+    changed: AtomicBool,
+    now: RwLock<Option<Arc<RetrySettings>>>,
+}
+
+/// Settings as they are at a moment.
+#[derive(Debug)]
+pub(crate) enum Settled<'a> {
+    First(&'a RetrySettings),
+    Changed(Arc<RetrySettings>),
+}
+
+impl Deref for Settled<'_> {
+    type Target = RetrySettings;
+
+    fn deref(&self) -> &RetrySettings {
+        match self {
+            Self::First(settings) => settings,
+            Self::Changed(settings) => settings,
+        }
+    }
 }
 
 impl LiveSettings {
     pub(crate) const fn new(settings: RetrySettings) -> Self {
         Self {
             max_attempts: AtomicU32::new(settings.max_attempts),
-            all: RwLock::new(settings),
+            first: settings,
+            changed: AtomicBool::new(false),
+            now: RwLock::new(None),
         }
     }
 
+    #[inline]
     pub(crate) fn max_attempts(&self) -> u32 {
         self.max_attempts.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn get(&self) -> RetrySettings {
-        let all = self.all.read().unwrap_or_else(PoisonError::into_inner);
-        all.clone()
+    pub(crate) fn get(&self) -> Settled<'_> {
+        if self.changed.load(Ordering::Acquire) {
+            let now = self.now.read().unwrap_or_else(PoisonError::into_inner);
+            if let Some(settings) = &*now {
+                return Settled::Changed(Arc::clone(settings));
+            }
+        }
+        Settled::First(&self.first)
     }
 
-    pub(crate) fn set(&self, settings: RetrySettings) {
-        let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
+    /// Changes some of them, or none if `change` fails. Two who change at once
+    /// do so one after the other: neither undoes what the other has changed.
+    pub(crate) fn change<E>(
+        &self,
+        change: impl FnOnce(&mut RetrySettings) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let mut now = self.now.write().unwrap_or_else(PoisonError::into_inner);
+        let mut settings = now.as_deref().unwrap_or(&self.first).clone();
+        change(&mut settings)?;
         self.max_attempts
             .store(settings.max_attempts, Ordering::Relaxed);
-        *all = settings;
+        *now = Some(Arc::new(settings));
+        self.changed.store(true, Ordering::Release);
+        Ok(())
     }
 }
 
@@ -83,4 +123,47 @@ pub(crate) struct LoopShared<T> {
     pub(crate) budget: Option<Budget>,
     pub(crate) observers: Observers,
     pub(crate) stage: T,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_two_who_change_settings_at_once_neither_undoes_the_others_change() {
+        let live = LiveSettings::new(RetrySettings::new(1));
+        let change = |change: fn(&mut RetrySettings, u32)| {
+            let live = &live;
+            move || {
+                for round in 1..=2_000 {
+                    let Ok(()) = live.change(|settings| -> Result<(), std::convert::Infallible> {
+                        change(settings, round);
+                        Ok(())
+                    });
+                    std::thread::yield_now();
+                }
+            }
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(change(|settings, round| settings.max_attempts = round));
+            scope.spawn(change(|settings, round| {
+                settings.largest_hint = Duration::from_secs(round.into());
+            }));
+        });
+        let settings = live.get();
+        assert_eq!(settings.max_attempts, 2_000);
+        assert_eq!(live.max_attempts(), 2_000);
+        assert_eq!(settings.largest_hint, Duration::from_secs(2_000));
+    }
+
+    #[test]
+    fn a_change_that_fails_changes_nothing() {
+        let live = LiveSettings::new(RetrySettings::new(3));
+        let failed = live.change(|settings| {
+            settings.max_attempts = 9;
+            Err("no")
+        });
+        assert_eq!(failed, Err("no"));
+        assert_eq!((live.max_attempts(), live.get().max_attempts), (3, 3));
+    }
 }

@@ -99,7 +99,7 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
     /// Ends with an error that is not about the last attempt itself: what that
     /// one came to, goes with it.
     pub(super) fn fail_as_before(mut self: Pin<&mut Self>, error: Error, turn: &mut Turn) -> Error {
-        let past = self.as_mut().project().past.as_deref_mut();
+        let past = self.as_mut().project().past.as_mut();
         let error = match past {
             None => error,
             Some(past) => error

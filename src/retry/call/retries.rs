@@ -36,7 +36,7 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
         self.tell_attempt(Some(verdict));
         let dependency = self.shared.dependency;
         let past = self.as_mut().project().past;
-        let earlier = past.as_deref_mut().and_then(|past| past.error.take());
+        let earlier = past.as_mut().and_then(|past| past.error.take());
         let (kind, mut error) = match result {
             Ok(answer) => {
                 let stopped = self.as_mut().again(verdict, &mut None, turn).err()?;
@@ -115,15 +115,11 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
         };
         let settings = shared.settings.get();
         let Next { delay, charge } = next(&settings, shared.budget.as_ref(), situation)?;
-        let past = Past {
+        *this.past = Some(Past {
             verdict,
             error: error.take(),
             charge,
-        };
-        match this.past {
-            Some(kept) => **kept = past,
-            None => *this.past = Some(Box::new(past)),
-        }
+        });
         *this.phase = if delay.is_zero() {
             Phase::Due
         } else {
