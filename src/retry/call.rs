@@ -40,8 +40,8 @@ enum Phase {
     Fresh,
     /// An attempt is under way since then.
     Attempting(Moment),
-    /// An attempt has ended, observers know it, and what follows is decided:
-    /// only a panic of the classifier ends a call here.
+    /// Between attempts: what follows is decided, or the next one is about to
+    /// begin. Only a panic of the classifier ends a call here.
     Deciding,
     /// About to make an attempt, which the budget has paid for.
     Due,
@@ -212,13 +212,13 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
                 *self.as_mut().project().phase = Phase::Due;
             }
             let (started, request) = match self.phase {
-                Phase::Attempting(started) => (started, None),
                 Phase::Due => match self.as_mut().begin_again(&mut turn) {
-                    Ok((started, request)) => (started, Some(request)),
+                    Ok(begun) => begun,
                     Err(why) => return Poll::Ready(Err(self.not_begun(why, &mut turn))),
                 },
                 _ => panic!("call polled after it ended"),
             };
+            let request = Some(request);
             match ready!(self.as_mut().poll_attempt(started, request, &mut turn, cx)) {
                 Attempted::Success(answer) => {
                     self.succeeded(&mut turn);
@@ -261,13 +261,14 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
         if let Some(budget) = &this.shared.budget {
             budget.enter();
         }
-        *this.phase = Phase::Due;
+        *this.phase = Phase::Deciding;
         Turn::new(this.shared.observers.listen() || scope.marks.any(Marks::REPORT_WANTED))
     }
 
     /// As `begin`, which is for the first poll alone to hold.
     #[inline(never)]
-    fn begin_again(self: Pin<&mut Self>, turn: &mut Turn) -> Result<(Moment, Req), NotBegun> {
+    fn begin_again(mut self: Pin<&mut Self>, turn: &mut Turn) -> Result<(Moment, Req), NotBegun> {
+        *self.as_mut().project().phase = Phase::Deciding;
         self.begin(turn)
     }
 
