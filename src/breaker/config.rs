@@ -155,7 +155,9 @@ impl BreakerConfig {
     }
 
     /// How many calls the window must hold before the rate counts. Default:
-    /// 20, or the size of a smaller count window.
+    /// 20, or the size of a smaller count window. At most that size, and at
+    /// most 131,072 for a time window, which is what it can count however
+    /// bunched they come.
     pub const fn min_calls(mut self, calls: u32) -> Self {
         self.min_calls = Some(calls);
         self
@@ -192,14 +194,16 @@ impl BreakerConfig {
         self
     }
 
-    /// Where growth ends. Default: 60 s, or the open time if that is longer.
+    /// Where growth ends; the jitter comes on top, and a wait named by the
+    /// dependency may be longer. Default: 60 s, or the open time if that is
+    /// longer.
     pub const fn max_open_time(mut self, longest: Duration) -> Self {
         self.max_open_time = Some(longest);
         self
     }
 
-    /// The largest share of itself that is added to each open time at random;
-    /// 0 switches jitter off.
+    /// The largest share of itself that is added to each open time at random,
+    /// the longest one included; 0 switches jitter off. From 0 to 10.
     pub const fn open_jitter(mut self, share: f64) -> Self {
         self.open_jitter = share;
         self

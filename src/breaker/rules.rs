@@ -64,20 +64,22 @@ impl BreakerConfig {
                     let problem = "a time window is at least 10 ms";
                     return Err(ConfigError::new("breaker.window", value, problem));
                 }
-                LARGEST_WINDOW
+                MOST_IN_TIME
             }
         };
         if calls == 0 || calls > LARGEST_WINDOW {
             let problem = "a count window holds 1 to 1,000,000 calls";
             return Err(ConfigError::new("breaker.window", calls, problem));
         }
+        let problem = match self.window.kind {
+            WindowKind::Count(_) => "the window never holds as many calls",
+            WindowKind::Time(_) => "a time window is sure to count 131,072 calls and no more",
+        };
         let min_calls = self.min_calls.unwrap_or(DEFAULT_MIN_CALLS.min(calls));
         if min_calls > calls {
-            let problem = "the window never holds as many calls";
             return Err(ConfigError::new("breaker.min_calls", min_calls, problem));
         }
         if let Some(last) = self.last_failed.filter(|last| *last > calls) {
-            let problem = "the window never holds as many calls";
             return Err(ConfigError::new("breaker.last_failed", last, problem));
         }
         Ok(min_calls)
@@ -137,6 +139,9 @@ const SAMPLE_RUN: u32 = 5;
 
 const SHORTEST_WINDOW: Duration = Duration::from_millis(10);
 const LARGEST_WINDOW: u32 = 1_000_000;
+/// A slot of a time window halves what it holds when it is full, down to this:
+/// with all calls in one slot it is the most that the window is sure to show.
+const MOST_IN_TIME: u32 = 1 << 17;
 
 /// Rates are compared as whole parts of this, so that 0.29 over 100 calls is
 /// reached by the 29th failure: as a float it is not.

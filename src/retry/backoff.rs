@@ -218,6 +218,24 @@ impl Backoff {
         grown.map_or(self.cap, |window| window.max(self.base).min(self.cap))
     }
 
+    /// What the waits before the first `retries` retries come to at the longest.
+    ///
+    /// Exact for a thousand of them. Those of a window that has not come to its cap by then grow
+    /// too slowly to be added one by one, and are taken to be at the cap.
+    pub(crate) fn longest_sum(&self, retries: u32) -> Duration {
+        const ADDED: u32 = 1_000;
+        let mut sum = Duration::ZERO;
+        for retry in 0..retries.min(ADDED) {
+            let window = self.window(retry);
+            sum = sum.saturating_add(window);
+            // All that follow are as long.
+            if window == self.cap || self.base.is_zero() || self.factor <= 1.0 {
+                return sum.saturating_add(window.saturating_mul(retries - retry - 1));
+            }
+        }
+        sum.saturating_add(self.cap.saturating_mul(retries.saturating_sub(ADDED)))
+    }
+
     /// The wait before retry number `retry`, counted from 0, if it fits into `room`.
     ///
     /// A draw always fits, because its window is cut to the room first.

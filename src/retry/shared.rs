@@ -67,11 +67,19 @@ impl LiveSettings {
         all.clone()
     }
 
-    pub(crate) fn set(&self, settings: RetrySettings) {
+    /// All that `change` did, or nothing if it failed. Locked throughout, so
+    /// that of two changes at once neither is lost.
+    pub(crate) fn change<E>(
+        &self,
+        change: impl FnOnce(&mut RetrySettings) -> Result<(), E>,
+    ) -> Result<(), E> {
         let mut all = self.all.write().unwrap_or_else(PoisonError::into_inner);
+        let mut changed = all.clone();
+        change(&mut changed)?;
         self.max_attempts
-            .store(settings.max_attempts, Ordering::Relaxed);
-        *all = settings;
+            .store(changed.max_attempts, Ordering::Relaxed);
+        *all = changed;
+        Ok(())
     }
 }
 
