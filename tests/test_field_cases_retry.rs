@@ -230,14 +230,26 @@ async fn retries_after_a_hundred_successes(ratio: f64) -> usize {
 
 #[tokio::test(start_paused = true)]
 async fn a15_a_fractional_budget_ratio_is_not_truncated() {
-    for (ratio, retries) in [(0.15, 15), (0.3, 30), (0.6, 60), (0.7, 70), (1.0, 100)] {
+    for (ratio, retries) in [
+        (0.0, 0),
+        (0.01, 1),
+        (0.15, 15),
+        (0.29, 29),
+        (0.3, 30),
+        (0.57, 57),
+        (0.6, 60),
+        (0.7, 70),
+        (1.0, 100),
+        (1.005, 100),
+        (1.5, 150),
+        (9.98, 998),
+    ] {
         assert_eq!(
             retries_after_a_hundred_successes(ratio).await,
             retries,
             "ratio {ratio}"
         );
     }
-    assert!(retries_after_a_hundred_successes(1.5).await <= 150);
 }
 
 #[tokio::test(start_paused = true)]

@@ -291,7 +291,7 @@ mod tests {
     const SEC: Duration = Duration::from_secs(1);
 
     #[test]
-    fn windows_double_up_to_the_cap_and_never_overflow() {
+    fn a24_windows_double_up_to_the_cap_and_never_overflow() {
         let backoff = Backoff::exponential(2 * SEC, 300 * SEC);
         let windows: Vec<u64> = (0..10).map(|n| backoff.window(n).as_secs()).collect();
         assert_eq!(windows, [2, 4, 8, 16, 32, 64, 128, 256, 300, 300]);
@@ -374,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn draws_fill_the_capped_window_evenly_without_a_heap_at_the_cap() {
+    fn a14_draws_fill_the_capped_window_evenly_without_a_heap_at_the_cap() {
         let backoff = Backoff::full_jitter(100 * MS, SEC).seed(1);
         assert_uniform(
             SEC,
