@@ -13,11 +13,12 @@ mod support;
 use std::time::{Duration, Instant};
 
 use steadfast::{
-    Backoff, Breaker, BreakerConfig, BreakerState, ErrorKind, PolicyChanges, ServiceBuilderExt,
-    Stopped, Verdict, Window, classify::classify_fn,
+    Backoff, Breaker, BreakerConfig, BreakerState, Deadline, ErrorKind, Permit, PolicyChanges,
+    RetryBudget, Scope, ServiceBuilderExt, Stopped, Verdict, Window, classify::classify_fn,
 };
 use support::*;
-use tower::ServiceBuilder;
+use tokio_test::{assert_pending, task};
+use tower::{ServiceBuilder, ServiceExt};
 
 // ---- A10: no sleep towards an attempt that could not be made ----------------
 
@@ -184,4 +185,586 @@ fn a09_a_registry_that_could_hold_or_remember_nothing_is_refused() {
     assert_eq!(bounded(0, secs(1.0)).unwrap_err(), "breakers.max_keys");
     assert_eq!(bounded(1, Duration::ZERO).unwrap_err(), "breakers.idle");
     bounded(usize::MAX, Duration::MAX).unwrap();
+}
+
+// ---- A01 and A02: news from another era, with more probes and by hand ---------
+
+/// An open breaker of three probes, and a permit from before it opened.
+async fn opened_with_three_probes(t: Clock) -> (Breaker, Permit) {
+    let breaker = Breaker::new("case", bk().probes(3).successes(2)).unwrap();
+    let old = breaker.admit().unwrap();
+    for _ in 0..4 {
+        breaker.admit().unwrap().failure();
+    }
+    t.reach(10.0).await;
+    (breaker, old)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a01_an_old_success_is_not_one_of_the_two_that_close() {
+    let t = Clock::start();
+    let (breaker, old) = opened_with_three_probes(t).await;
+    let [first, second, third] = [(); 3].map(|()| breaker.admit().unwrap());
+    old.success();
+    first.success();
+    assert_eq!(breaker.state(), BreakerState::HalfOpen);
+    third.neutral();
+    second.success();
+    assert_eq!(breaker.state(), BreakerState::Closed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a02_whatever_becomes_of_an_old_call_frees_no_probe_slot() {
+    for end in [Permit::success, Permit::failure, Permit::neutral, drop] {
+        let t = Clock::start();
+        let (breaker, old) = opened_with_three_probes(t).await;
+        let probes = [(); 3].map(|()| breaker.admit().unwrap());
+        end(old);
+        assert!(breaker.admit().is_err(), "a fourth probe");
+        assert_eq!(breaker.state(), BreakerState::HalfOpen);
+        drop(probes);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a01_a_probe_of_the_last_period_is_void_in_the_next() {
+    let t = Clock::start();
+    let (breaker, old) = opened_with_three_probes(t).await;
+    drop(old);
+    // Two go out; one fails at once and opens it again. The other comes back
+    // in the next half-open period, in which nobody has been asked yet.
+    let late = breaker.admit().unwrap();
+    breaker.admit().unwrap().failure();
+    t.reach(20.0).await;
+    let fresh = breaker.admit().unwrap();
+    late.success();
+    fresh.success();
+    assert_eq!(breaker.state(), BreakerState::HalfOpen, "one of two");
+    breaker.admit().unwrap().success();
+    assert_eq!(breaker.state(), BreakerState::Closed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a01_what_was_admitted_before_a_change_by_hand_is_void_after_it() {
+    for change in [Breaker::reset, Breaker::disable, |breaker: &Breaker| {
+        breaker.force_open("drill");
+        breaker.reset();
+    }] {
+        let breaker = Breaker::new("case", plain(BreakerConfig::consecutive(1))).unwrap();
+        let old = [(); 3].map(|()| breaker.admit().unwrap());
+        change(&breaker);
+        let state = breaker.state();
+        let [one, two, three] = old;
+        one.failure();
+        two.success();
+        drop(three);
+        assert_eq!(breaker.state(), state);
+        assert_eq!(breaker.snapshot().failures(), 0);
+        assert!(breaker.admit().is_ok());
+    }
+}
+
+// ---- A13 and A27: third outcomes and cancellations in one period ---------------
+
+#[tokio::test(start_paused = true)]
+async fn a13_drops_among_neutral_answers_neither_count_nor_start_the_count_again() {
+    let t = Clock::start();
+    let breaker = Breaker::new("case", bk()).unwrap();
+    for _ in 0..4 {
+        breaker.admit().unwrap().failure();
+    }
+    t.reach(10.0).await;
+    for _ in 0..9 {
+        breaker.admit().unwrap().neutral();
+        drop(breaker.admit().unwrap());
+        assert_eq!(breaker.state(), BreakerState::HalfOpen);
+        let probe = breaker.admit().unwrap();
+        assert!(breaker.admit().is_err(), "one slot, taken twice");
+        drop(probe);
+    }
+    breaker.admit().unwrap().neutral();
+    assert_eq!(breaker.state(), BreakerState::Closed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a27_a_crowd_of_cancelled_probes_leaves_as_many_slots_as_before() {
+    let t = Clock::start();
+    let inner = Inner::script([Step::Err; 4], Step::Hang);
+    let policy = bare().breaker(bk().probes(3).successes(3)).build().unwrap();
+    let client = stack(&policy, &inner);
+    four_failures(&client).await;
+    t.reach(10.0).await;
+    for round in 0..20 {
+        let mut probes = [(); 3].map(|()| task::spawn(send(&client, "probe")));
+        for probe in &mut probes {
+            assert_pending!(probe.poll());
+        }
+        assert_refused(&send(&client, "a fourth").await);
+        // Dropped in another order each time.
+        let mut probes = probes.into_iter().collect::<Vec<_>>();
+        while !probes.is_empty() {
+            drop(probes.swap_remove(round % probes.len()));
+        }
+    }
+    assert_eq!(inner.calls(), 4 + 60);
+    inner.rescript([], Step::Ok);
+    for _ in 0..3 {
+        assert!(send(&client, "probe").await.is_ok());
+    }
+    assert_eq!(policy.breaker().unwrap().state(), BreakerState::Closed);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a27_a_probe_cancelled_while_it_waits_for_readiness_or_backoff_holds_no_slot() {
+    let t = Clock::start();
+    let inner = Inner::script([Step::Err; 4], Step::Say("ignore"));
+    let policy = bare()
+        .max_attempts(2)
+        .backoff(Backoff::fixed(secs(5.0)))
+        .breaker(bk())
+        .classify(classify_fn(|result: Result<&Text, &Source>| match result {
+            Ok(&"ignore") => Verdict::throttled(None),
+            Ok(_) => Verdict::success(),
+            Err(_) => Verdict::transient().never_again(),
+        }))
+        .build()
+        .unwrap();
+    let client = ServiceBuilder::new()
+        .resilience(policy.clone())
+        .service(inner.clone());
+    for _ in 0..4 {
+        assert!(send(&client, "fail").await.is_err());
+    }
+    t.reach(10.0).await;
+    let mut sleeps = task::spawn(send(&client, "throttled, and asleep"));
+    assert_pending!(sleeps.poll());
+    inner.set_readiness([Ready::Never], Ready::Now);
+    let mut waits = task::spawn(send(&client, "waits for readiness"));
+    assert_pending!(waits.poll());
+    assert_refused(&send(&client, "the slot is taken").await);
+    drop(waits);
+    inner.set_readiness([], Ready::Now);
+    inner.rescript([], Step::Ok);
+    assert!(send(&client, "the next probe").await.is_ok());
+    assert_eq!(policy.breaker().unwrap().state(), BreakerState::Closed);
+    drop(sleeps);
+}
+
+// ---- A07: a hung backend behind callers' deadlines only ------------------------
+
+#[tokio::test(start_paused = true)]
+async fn a07_without_any_limit_of_its_own_a_policy_says_that_hangs_go_unheard() {
+    let inner = Inner::always(Step::Hang);
+    let policy = bare().breaker(bk()).build().unwrap();
+    let warnings = policy.describe().warnings().join("\n");
+    assert!(warnings.contains("open no breaker"), "{warnings}");
+    let client = stack(&policy, &inner);
+    for _ in 0..10 {
+        let call = Deadline::after(secs(1.0)).scope(send(&client, "x"));
+        assert_eq!(kind(&call.await), Some(ErrorKind::DeadlineExceeded));
+    }
+    assert_eq!(inner.calls(), 10);
+    // Said once, it is heard.
+    let inner = Inner::always(Step::Hang);
+    let policy = bare().deadline(secs(2.0)).breaker(bk()).build().unwrap();
+    let client = stack(&policy, &inner);
+    for _ in 0..10 {
+        let call = Deadline::after(secs(1.0)).scope(send(&client, "x"));
+        assert!(call.await.is_err());
+    }
+    assert_eq!(inner.calls(), 4);
+}
+
+// ---- A11: asleep when the breaker opens ------------------------------------------
+
+#[tokio::test(start_paused = true)]
+async fn a11_a_call_asleep_when_the_breaker_opens_ends_when_it_wakes_and_sends_nothing() {
+    let t = Clock::start();
+    let inner = Inner::script([Step::Err; 2], Step::Ok);
+    let policy = bare()
+        .max_attempts(4)
+        .backoff(Backoff::fixed(secs(5.0)))
+        .breaker(plain(BreakerConfig::consecutive(2)).open_time(secs(60.0)))
+        .retry_budget(budget(10.0))
+        .build()
+        .unwrap();
+    let client = stack(&policy, &inner);
+    let asleep = tokio::spawn(send(&client, "first"));
+    t.reach(1.0).await;
+    assert_eq!(policy.budget_balance(), Some(9.0));
+    let opens = send(&client, "second").await.unwrap_err();
+    assert!(matches!(opens.stopped(), Some(Stopped::Breaker(_))));
+    t.assert_now(1.0);
+
+    let error = asleep.await.unwrap().unwrap_err();
+    t.assert_now(5.0);
+    assert_eq!(error.kind(), ErrorKind::Refused);
+    assert_eq!(error.attempts(), 1);
+    assert_eq!(fault(&error), Some(Fault("scripted")));
+    assert_eq!(inner.calls(), 2);
+    assert_eq!(policy.budget_balance(), Some(10.0), "no attempt, no charge");
+}
+
+// ---- A17, A18 and A28: when it opens, and from when on ----------------------------
+
+#[tokio::test(start_paused = true)]
+async fn a28_every_failure_of_a_period_is_timed_by_its_end() {
+    // Four calls from T=0 on fail at T=1, 2, 3 and 30: open until 40.
+    let t = Clock::start();
+    let inner = Inner::script([1.0, 2.0, 3.0, 30.0].map(Step::ErrAfter), Step::Ok);
+    let policy = bare().breaker(bk()).build().unwrap();
+    let client = stack(&policy, &inner);
+    let calls = [(); 4].map(|()| tokio::spawn(send(&client, "x")));
+    for call in calls {
+        assert!(call.await.unwrap().is_err());
+    }
+    t.assert_now(30.0);
+    t.reach(39.998).await;
+    assert_refused(&send(&client, "early").await);
+    t.reach(40.002).await;
+    assert!(send(&client, "probe").await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a28_a_hint_stretches_the_open_time_from_the_failure_on_and_no_further_than_its_limit() {
+    for (hint, open) in [
+        (secs(5.0), 10.0),
+        (secs(25.0), 25.0),
+        (secs(40.0), 30.0),
+        (Duration::MAX, 30.0),
+    ] {
+        let t = Clock::start();
+        let config = plain(BreakerConfig::consecutive(1)).max_hint_open(secs(30.0));
+        let breaker = Breaker::new("case", config).unwrap();
+        let permit = breaker.admit().unwrap();
+        t.reach(7.0).await;
+        permit.record(&Verdict::overloaded(Some(hint)));
+        t.reach(7.0 + open - 0.002).await;
+        assert!(breaker.admit().is_err(), "{hint:?}");
+        t.reach(7.0 + open + 0.002).await;
+        assert!(breaker.admit().is_ok(), "{hint:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a14_jitter_on_the_open_time_adds_no_more_than_its_share_even_at_the_longest() {
+    let config = plain(BreakerConfig::consecutive(1))
+        .growth(2.0)
+        .max_open_time(secs(40.0))
+        .open_jitter(0.25);
+    for _ in 0..50 {
+        let breaker = Breaker::new("case", config.clone()).unwrap();
+        let mut grown = 10.0;
+        for _ in 0..5 {
+            breaker.admit().unwrap().failure();
+            let open = breaker.snapshot().next_check().unwrap().as_secs_f64();
+            assert!((grown..=grown * 1.25).contains(&open), "{open} of {grown}");
+            grown = f64::min(grown * 2.0, 40.0);
+            tokio::time::advance(secs(open + 0.001)).await;
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a24_open_times_of_many_failed_recoveries_stay_at_the_longest() {
+    for (open, longest, growth) in [
+        (Duration::from_nanos(1), secs(300.0), 2.0),
+        (secs(1.0), Duration::MAX, 1e9),
+        (secs(1.0), secs(300.0), f64::MAX),
+        (Duration::MAX, Duration::MAX, f64::MAX),
+    ] {
+        let config = BreakerConfig::consecutive(1)
+            .open_time(open)
+            .max_open_time(longest)
+            .growth(growth)
+            .open_jitter(10.0)
+            .no_ramp();
+        let breaker = Breaker::new("case", config).unwrap();
+        for _ in 0..200 {
+            match breaker.admit() {
+                Ok(permit) => permit.failure(),
+                Err(_) => break,
+            }
+            let check = breaker.snapshot().next_check().unwrap();
+            assert!(check <= longest.saturating_mul(11), "{check:?}");
+            if check > secs(1e7) {
+                break;
+            }
+            tokio::time::advance(check + Duration::from_millis(1)).await;
+        }
+        assert_ne!(breaker.state(), BreakerState::Closed);
+    }
+}
+
+// ---- A09: through the stack ---------------------------------------------------------
+
+#[cfg(feature = "keyed")]
+#[tokio::test(start_paused = true)]
+async fn a09_a_stack_keeps_the_breaker_of_a_failing_key_through_a_crowd() {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use steadfast::Breakers;
+    use tower::service_fn;
+
+    const FAILING: u64 = u64::MAX;
+    let config = plain(BreakerConfig::consecutive(5));
+    let keys = Breakers::bounded("keys", config, 1_000, secs(600.0)).unwrap();
+    let policy = bare()
+        .breakers(keys.clone(), |key: &u64| key)
+        .build()
+        .unwrap();
+    let failing = AtomicUsize::new(0);
+    let client = ServiceBuilder::new()
+        .resilience(policy)
+        .service(service_fn(|key: u64| {
+            let fails = key == FAILING;
+            failing.fetch_add(usize::from(fails), Ordering::Relaxed);
+            std::future::ready(if fails {
+                Err(Fault("scripted"))
+            } else {
+                Ok(())
+            })
+        }));
+    let mut newcomers = 0_u64..;
+    for _ in 0..5 {
+        assert_eq!(
+            kind(&client.clone().oneshot(FAILING).await),
+            Some(ErrorKind::Failed)
+        );
+        for key in newcomers.by_ref().take(2_000) {
+            client.clone().oneshot(key).await.unwrap();
+            assert!(keys.len() <= 1_000);
+        }
+    }
+    assert_refused(&client.clone().oneshot(FAILING).await);
+    for key in newcomers.by_ref().take(5_000) {
+        client.clone().oneshot(key).await.unwrap();
+        assert!(keys.len() <= 1_000);
+    }
+    assert_refused(&client.clone().oneshot(FAILING).await);
+    assert_eq!(failing.into_inner(), 5);
+    assert_eq!(keys.overflowed(), 0);
+}
+
+#[cfg(feature = "keyed")]
+#[tokio::test(start_paused = true)]
+async fn a09_keys_in_every_state_that_knows_something_outlive_a_crowd_and_the_idle_time() {
+    use steadfast::Breakers;
+    let config = bk().ramp(secs(5.0));
+    let keys = Breakers::<u64>::bounded("keys", config, 8, secs(1.0)).unwrap();
+    let fail = |key: u64, times: u32| {
+        for _ in 0..times {
+            keys.get(&key).admit().unwrap().failure();
+        }
+    };
+    // 0 counts failures, 1 is open, 2 is half-open, 3 recovers, 4 and 5 are
+    // steered by hand.
+    let t = Clock::start();
+    fail(2, 4);
+    fail(3, 4);
+    t.reach(10.001).await;
+    let probe = keys.get(&2).admit().unwrap();
+    keys.get(&3).admit().unwrap().success();
+    fail(1, 4);
+    keys.get(&4).force_open("drill");
+    keys.get(&5).disable();
+    t.reach(12.0).await;
+    fail(0, 3);
+    for key in 100..10_100 {
+        keys.get(&key).admit().unwrap().success();
+        assert!(keys.len() <= 8);
+    }
+    keys.drop_idle();
+    let states = [0, 1, 2, 3, 4, 5].map(|key| keys.get(&key).state());
+    assert_eq!(
+        states,
+        [
+            BreakerState::Closed,
+            BreakerState::Open,
+            BreakerState::HalfOpen,
+            BreakerState::Recovering,
+            BreakerState::ForcedOpen,
+            BreakerState::Disabled,
+        ]
+    );
+    assert_eq!(keys.get(&0).snapshot().failures(), 3);
+    fail(0, 1);
+    assert_eq!(keys.get(&0).state(), BreakerState::Open);
+    drop(probe);
+}
+
+// ---- A10, A16, A23: budgets, nested and at their ends -------------------------------
+
+#[tokio::test(start_paused = true)]
+async fn a16_nested_stacks_of_which_both_have_a_budget_send_no_more_than_the_inner_one() {
+    let inner = Inner::always(Step::Err);
+    let below = named("below")
+        .max_attempts(10)
+        .retry_budget(budget(4.0))
+        .build()
+        .unwrap();
+    let above = named("above")
+        .max_attempts(10)
+        .retry_budget(budget(10.0))
+        .build()
+        .unwrap();
+    let client = ServiceBuilder::new()
+        .resilience(above.clone())
+        .service(stack(&below, &inner));
+    for _ in 0..100 {
+        assert!(send(&client, "x").await.is_err());
+    }
+    assert_eq!(inner.calls(), 100 + 4);
+    assert_eq!(above.budget_balance(), Some(10.0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a23_idle_time_without_end_fills_a_budget_to_its_cap_and_no_further() {
+    for rate in [1e-6, 0.3, 1.0, 1e9] {
+        let inner = Inner::always(Step::Err);
+        let policy = bare()
+            .max_attempts(100)
+            .retry_budget(
+                RetryBudget::ratio(0.0)
+                    .cap(10.0)
+                    .opening_balance(0.0)
+                    .floor_per_second(rate),
+            )
+            .build()
+            .unwrap();
+        tokio::time::advance(secs(1e9)).await;
+        assert_eq!(policy.budget_balance(), Some(10.0), "{rate}/s");
+        let client = stack(&policy, &inner);
+        assert!(send(&client, "x").await.is_err());
+        assert!(inner.calls() >= 11, "{rate}/s");
+        assert!(policy.budget_balance().unwrap() <= 10.0);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a23_many_short_waits_refill_as_much_as_one_long_one() {
+    let of = || {
+        let budget = RetryBudget::ratio(0.0)
+            .cap(10.0)
+            .opening_balance(0.0)
+            .floor_per_second(0.3);
+        bare().max_attempts(2).retry_budget(budget).build().unwrap()
+    };
+    let (short, long) = (of(), of());
+    let inner = Inner::always(Step::Err);
+    let client = stack(&short, &inner);
+    // Each call looks, and finds too little: what was there is not lost.
+    for _ in 0..3_333 {
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert!(send(&client, "x").await.is_err());
+    }
+    assert_eq!(
+        inner.calls(),
+        3_333,
+        "a retry before a whole token was there"
+    );
+    tokio::time::advance(Duration::from_millis(1)).await;
+    assert!(send(&client, "x").await.is_err());
+    assert_eq!(inner.calls(), 3_334 + 1);
+    assert!(long.budget_balance().unwrap() >= 1.0);
+}
+
+// ---- A22: waits that the deadline must see --------------------------------------------
+
+#[tokio::test(start_paused = true)]
+async fn a22_a_deadline_that_has_passed_or_is_zero_sends_nothing() {
+    let t = Clock::start();
+    let inner = Inner::always(Step::Ok);
+    let policy = bare()
+        .breaker(bk())
+        .retry_budget(budget(10.0))
+        .build()
+        .unwrap();
+    let client = stack(&policy, &inner);
+    t.reach(1.0).await;
+    for at in [
+        Deadline::at(t.instant(0.0)),
+        Deadline::after(Duration::ZERO),
+    ] {
+        let late = at.scope(send(&client, "x")).await;
+        assert_eq!(kind(&late), Some(ErrorKind::DeadlineExceeded));
+        assert_eq!(late.unwrap_err().attempts(), 0);
+    }
+    assert_eq!((inner.calls(), inner.polls()), (0, 0));
+    t.assert_now(1.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a22_the_deadline_holds_over_readiness_backoff_and_attempt_wherever_it_falls() {
+    // Readiness 1 s, attempt 1 s, backoff 1 s, and so on for ever.
+    for tenths in 1..60 {
+        let deadline = f64::from(tenths) / 10.0;
+        let t = Clock::start();
+        let inner = Inner::always(Step::ErrAfter(1.0)).readiness([], Ready::After(1.0));
+        let policy = bare()
+            .deadline(secs(deadline))
+            .max_attempts(u32::MAX)
+            .backoff(Backoff::fixed(secs(1.0)))
+            .build()
+            .unwrap();
+        let error = send(&stack(&policy, &inner), "x").await.unwrap_err();
+        assert!(
+            t.now() < deadline + 0.002_001,
+            "T={} of {deadline}",
+            t.now()
+        );
+        // Where it fell into a backoff the call ended as that began.
+        if error.kind() == ErrorKind::DeadlineExceeded {
+            t.assert_now(deadline);
+        } else {
+            assert_eq!(error.stopped(), Some(Stopped::Deadline));
+        }
+    }
+}
+
+// ---- A25 and A29: what may be sent twice, by the scope ----------------------------------
+
+#[tokio::test(start_paused = true)]
+async fn a25_a_wish_of_the_scope_holds_over_what_the_classifier_says() {
+    for (scope, sends, stopped) in [
+        (Scope::current().not_idempotent(), 1, Stopped::NotIdempotent),
+        (Scope::current().no_retries(), 1, Stopped::RetriesDisabled),
+        (Scope::current(), 3, Stopped::AttemptsExhausted),
+    ] {
+        let inner = Inner::always(Step::Hang);
+        let policy = bare()
+            .attempt_timeout(secs(1.0))
+            .max_attempts(3)
+            .build()
+            .unwrap();
+        let client = stack(&policy, &inner);
+        let error = scope.wrap(send(&client, "x")).await.unwrap_err();
+        assert_eq!(error.stopped(), Some(stopped));
+        assert_eq!(inner.calls(), sends);
+    }
+}
+
+// ---- A30: other sequences -----------------------------------------------------------------
+
+#[tokio::test(start_paused = true)]
+async fn a30_other_sequences_are_not_shifted_either() {
+    for (backoff, waits) in [
+        (Backoff::fixed(secs(0.5)), [0.5, 0.5, 0.5]),
+        (Backoff::exponential(secs(1.0), secs(3.0)), [1.0, 2.0, 3.0]),
+        (
+            Backoff::exponential(secs(0.1), secs(9.0)).factor(3.0),
+            [0.1, 0.3, 0.9],
+        ),
+        (
+            Backoff::exponential(secs(1.0), secs(9.0)).factor(1.0),
+            [1.0, 1.0, 1.0],
+        ),
+        (Backoff::none(), [0.0, 0.0, 0.0]),
+    ] {
+        let t = Clock::start();
+        let inner = Inner::always(Step::Err);
+        let policy = bare().max_attempts(4).backoff(backoff).build().unwrap();
+        assert!(send(&stack(&policy, &inner), "x").await.is_err());
+        assert_times(&gaps(&inner.call_times()), &waits);
+        assert!(t.now() < waits.iter().sum::<f64>() + 0.006_001);
+    }
 }

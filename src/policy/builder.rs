@@ -187,6 +187,10 @@ impl<C, B> PolicyBuilder<C, B> {
     }
 
     /// Attempts are bounded by the deadline only.
+    ///
+    /// Without a deadline of the policy's own as well there is nothing to hold
+    /// the time of an attempt against: one that its caller's deadline cut says
+    /// nothing about the dependency, and one that hangs opens no breaker.
     pub const fn no_attempt_timeout(mut self) -> Self {
         self.attempt_timeout = None;
         self

@@ -167,7 +167,7 @@ fn warnings(
     if description.worst_case.is_none() {
         warnings.push(
             "neither a deadline nor an attempt timeout: a dependency that hangs holds its \
-             callers for ever"
+             callers for ever, and calls that they give up open no breaker"
                 .to_owned(),
         );
     }
