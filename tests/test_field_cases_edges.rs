@@ -13,12 +13,13 @@ mod support;
 use std::time::{Duration, Instant};
 
 use steadfast::{
-    Backoff, Breaker, BreakerConfig, BreakerState, Deadline, ErrorKind, Permit, PolicyChanges,
-    RetryBudget, Scope, ServiceBuilderExt, Stopped, Verdict, Window, classify::classify_fn,
+    Backoff, Breaker, BreakerConfig, BreakerState, CallReport, Deadline, ErrorKind, Permit,
+    PolicyChanges, RetryBudget, Scope, ServiceBuilderExt, Stopped, Verdict, Window,
+    classify::classify_fn,
 };
 use support::*;
 use tokio_test::{assert_pending, task};
-use tower::{ServiceBuilder, ServiceExt};
+use tower::{ServiceBuilder, ServiceExt, service_fn};
 
 // ---- A10: no sleep towards an attempt that could not be made ----------------
 
@@ -503,7 +504,6 @@ async fn a24_open_times_of_many_failed_recoveries_stay_at_the_longest() {
 async fn a09_a_stack_keeps_the_breaker_of_a_failing_key_through_a_crowd() {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use steadfast::Breakers;
-    use tower::service_fn;
 
     const FAILING: u64 = u64::MAX;
     let config = plain(BreakerConfig::consecutive(5));
@@ -767,4 +767,43 @@ async fn a30_other_sequences_are_not_shifted_either() {
         assert_times(&gaps(&inner.call_times()), &waits);
         assert!(t.now() < waits.iter().sum::<f64>() + 0.006_001);
     }
+}
+
+// ---- A28: the time of what happened within one poll ----------------------------
+
+/// A service that is busy for two seconds and answers in the same poll.
+fn busy() -> impl Client {
+    fn works(_: Text) -> std::future::Ready<Result<Text, Fault>> {
+        let mut passes = task::spawn(tokio::time::advance(secs(2.0)));
+        assert_pending!(passes.poll());
+        std::future::ready(Ok("ok"))
+    }
+    let policy = bare()
+        .breaker(
+            plain(BreakerConfig::consecutive(9))
+                .window(Window::count(4))
+                .slow_calls(secs(1.0), 1.0)
+                .min_calls(4),
+        )
+        .build()
+        .unwrap();
+    ServiceBuilder::new()
+        .resilience(policy)
+        .service(service_fn(works))
+}
+
+#[tokio::test(start_paused = true)]
+async fn a28_a_call_that_is_busy_in_its_first_poll_is_slow_all_the_same() {
+    let client = busy();
+    for _ in 0..4 {
+        assert!(send(&client, "x").await.is_ok());
+    }
+    assert_refused(&send(&client, "fifth").await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a28_the_report_of_a_call_that_is_busy_in_its_first_poll_tells_its_time() {
+    let (answer, report) = CallReport::capture(send(&busy(), "x")).await;
+    assert!(answer.is_ok());
+    assert_eq!(report.unwrap().elapsed(), secs(2.0));
 }
