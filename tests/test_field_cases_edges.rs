@@ -10,7 +10,7 @@
 
 mod support;
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use steadfast::{
     Backoff, Breaker, BreakerConfig, BreakerState, CallReport, Deadline, ErrorKind, Permit,
@@ -18,8 +18,9 @@ use steadfast::{
     classify::classify_fn,
 };
 use support::*;
+use tokio::time::Instant;
 use tokio_test::{assert_pending, task};
-use tower::{ServiceBuilder, ServiceExt, service_fn};
+use tower::{ServiceBuilder, service_fn};
 
 // ---- A10: no sleep towards an attempt that could not be made ----------------
 
@@ -504,6 +505,7 @@ async fn a24_open_times_of_many_failed_recoveries_stay_at_the_longest() {
 async fn a09_a_stack_keeps_the_breaker_of_a_failing_key_through_a_crowd() {
     use std::sync::atomic::{AtomicUsize, Ordering};
     use steadfast::Breakers;
+    use tower::ServiceExt;
 
     const FAILING: u64 = u64::MAX;
     let config = plain(BreakerConfig::consecutive(5));

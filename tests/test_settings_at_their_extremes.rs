@@ -51,6 +51,9 @@ const SPANS: [Duration; 7] = [
 
 const NUMBERS: [u32; 8] = [0, 1, 2, 10, 131_072, 131_073, u32::MAX - 1, u32::MAX];
 
+/// The name of a setting in errors, how it is set, and which values are taken.
+type Setting<T> = (&'static str, fn(T) -> PolicyBuilder, fn(T) -> bool);
+
 /// The error names the setting, and the value as it was given.
 #[track_caller]
 fn assert_named(error: &ConfigError, field: &str, value: &str) {
@@ -111,8 +114,7 @@ fn everyday() -> PolicyBuilder {
 
 #[tokio::test(start_paused = true)]
 async fn a06_every_number_with_a_fraction_is_refused_by_name_or_works() {
-    type Set = fn(f64) -> PolicyBuilder;
-    let all: [(&str, Set, fn(f64) -> bool); 12] = [
+    let all: [Setting<f64>; 12] = [
         (
             "backoff.factor",
             |x| everyday().backoff(Backoff::full_jitter(secs(0.1), secs(1.0)).factor(x)),
@@ -184,8 +186,7 @@ async fn a06_every_number_with_a_fraction_is_refused_by_name_or_works() {
 
 #[tokio::test(start_paused = true)]
 async fn a06_every_span_is_refused_by_name_or_works() {
-    type Set = fn(Duration) -> PolicyBuilder;
-    let all: [(&str, Set, fn(Duration) -> bool); 15] = [
+    let all: [Setting<Duration>; 15] = [
         ("deadline", |x| everyday().deadline(x), |x| !x.is_zero()),
         (
             "attempt_timeout",
@@ -265,8 +266,7 @@ async fn a06_every_span_is_refused_by_name_or_works() {
 
 #[tokio::test(start_paused = true)]
 async fn a06_every_whole_number_is_refused_by_name_or_works() {
-    type Set = fn(u32) -> PolicyBuilder;
-    let all: [(&str, Set, fn(u32) -> bool); 10] = [
+    let all: [Setting<u32>; 10] = [
         ("max_attempts", |x| everyday().max_attempts(x), |x| x > 0),
         (
             "retry_budget.min_concurrent",
