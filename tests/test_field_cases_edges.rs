@@ -12,9 +12,10 @@ mod support;
 
 use std::time::Duration;
 
+use steadfast::defer::DeferLayer;
 use steadfast::{
-    Backoff, Breaker, BreakerConfig, BreakerState, CallReport, Deadline, ErrorKind, Permit,
-    PolicyChanges, RetryBudget, Scope, ServiceBuilderExt, Stopped, Verdict, Window,
+    Backoff, Breaker, BreakerConfig, BreakerState, CallReport, Deadline, ErrorKind, ParkLimit,
+    Permit, PolicyChanges, RetryBudget, Scope, ServiceBuilderExt, Stopped, Verdict, Window,
     classify::classify_fn,
 };
 use support::*;
@@ -808,4 +809,39 @@ async fn a28_the_report_of_a_call_that_is_busy_in_its_first_poll_tells_its_time(
     let (answer, report) = CallReport::capture(send(&busy(), "x")).await;
     assert!(answer.is_ok());
     assert_eq!(report.unwrap().elapsed(), secs(2.0));
+}
+
+// ---- A10, with calls that are put off ----------------------------------------------
+
+#[tokio::test(start_paused = true)]
+async fn a10_a_refused_call_is_not_parked_towards_a_check_at_its_very_end() {
+    for (deadline, parked) in [
+        (secs(9.0), false),
+        (secs(10.0), false),
+        (Duration::from_micros(10_000_500), false),
+        (secs(10.001), true),
+        (secs(20.0), true),
+    ] {
+        let t = Clock::start();
+        let policy = bare()
+            .breaker(plain(BreakerConfig::consecutive(1)))
+            .build()
+            .unwrap();
+        let client = ServiceBuilder::new()
+            .deferring_resilience(policy.clone(), DeferLayer::new())
+            .service(Inner::always(Step::Ok));
+        policy.breaker().unwrap().admit().unwrap().failure();
+        let call = Deadline::after(deadline).scope(send(&client, "x"));
+        let mut call = task::spawn(call);
+        let polled = call.poll();
+        assert_eq!(polled.is_pending(), parked, "{deadline:?}");
+        if !parked {
+            let std::task::Poll::Ready(Err(error)) = polled else {
+                panic!("{polled:?}")
+            };
+            assert_eq!(error.park_limit(), Some(ParkLimit::Deadline));
+            assert_eq!(error.kind(), ErrorKind::Refused);
+            t.assert_now(0.0);
+        }
+    }
 }

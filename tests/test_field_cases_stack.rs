@@ -102,6 +102,39 @@ async fn a07_an_attempt_cut_by_the_deadline_counts_from_half_its_fair_share_on()
     assert!(opened_by_callers_who_wait(5.0).await);
 }
 
+/// Four callers who hang up after `seconds`, over a backend that hangs, with an
+/// attempt timeout of ten: whether the breaker opened.
+async fn opened_by_callers_who_hang_up(client: impl Client, seconds: f64) -> bool {
+    for _ in 0..4 {
+        let call = tokio::time::timeout(secs(seconds), send(&client, "x"));
+        assert!(call.await.is_err());
+    }
+    kind(&send(&client, "x").await) == Some(ErrorKind::Refused)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a07_a_timeout_around_the_stack_hides_no_hung_backend_however_it_was_built() {
+    for (seconds, opens) in [(4.9, false), (5.0, true)] {
+        let inner = Inner::always(Step::Hang);
+        let policy = bare()
+            .attempt_timeout(secs(10.0))
+            .breaker(bk())
+            .build()
+            .unwrap();
+        let of_policy = stack(&policy, &inner);
+        assert_eq!(
+            opened_by_callers_who_hang_up(of_policy, seconds).await,
+            opens
+        );
+        let by_hand = ServiceBuilder::new()
+            .layer(RetryLayer::builder(1).build().unwrap())
+            .layer(BreakerLayer::new(Breaker::new("case", bk()).unwrap()))
+            .layer(AttemptLayer::new().timeout(secs(10.0)))
+            .service(inner.clone());
+        assert_eq!(opened_by_callers_who_hang_up(by_hand, seconds).await, opens);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a19_every_attempt_waits_for_its_own_readiness() {
     let inner = Inner::always(Step::Err).readiness([Ready::Now, Ready::After(2.0)], Ready::Now);

@@ -172,9 +172,10 @@ impl BreakerConfig {
     }
 
     /// Opens as well when at least `rate` of the calls in the window took
-    /// `threshold` or longer, whatever came of them; the window and its
-    /// minimum are those of the failure rate. Off unless asked for. A probe
-    /// that is slow counts as failed.
+    /// `threshold` or longer, whether they failed or not; the window and its
+    /// minimum are those of the failure rate. Those that say nothing of its
+    /// health, throttled or blocked, count here as little as there. Off unless
+    /// asked for. A probe that is slow counts as failed.
     pub const fn slow_calls(mut self, threshold: Duration, rate: f64) -> Self {
         self.slow_calls = Some((threshold, rate));
         self
@@ -259,8 +260,9 @@ impl BreakerConfig {
 
     /// Calls that are dropped from outside after at least this time count as
     /// failures: whoever waited has given up on the dependency. Dropped sooner
-    /// they count for nothing. Default: half of what an attempt may take by the
-    /// policy.
+    /// they count for nothing. Default: half of what an attempt may take, by the
+    /// policy or by the attempt's layer; where that is not bounded they never
+    /// count.
     pub const fn abandoned_after(mut self, time: Duration) -> Self {
         self.abandoned_after = Some(time);
         self

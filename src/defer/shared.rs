@@ -12,6 +12,7 @@ use crate::breaker::handle::Breaker;
 use crate::breaker::state::BreakerState;
 use crate::deadline::instant_after;
 use crate::refusal::{Refusal, RefusalReason};
+use crate::stage::timer::TICK;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settings {
@@ -120,7 +121,8 @@ pub(super) fn due(refusal: &Refusal, now: Instant, end: Option<Instant>) -> Opti
     let check = instant_after(now, wait);
     let jittered = instant_after(check, (wait / 10).mul_f64(rand::random()));
     match end {
-        Some(end) if check >= end => named.is_none().then_some(end),
+        // No sleep towards a check that it could not be there for in time.
+        Some(end) if instant_after(check, TICK) > end => named.is_none().then_some(end),
         Some(end) if jittered >= end => Some(check),
         _ => Some(jittered),
     }

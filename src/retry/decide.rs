@@ -8,6 +8,7 @@ use crate::classify::verdict::{Again, Verdict, Work};
 use crate::error::Stopped;
 use crate::moment::Moment;
 use crate::refusal::Refusal;
+use crate::stage::timer::TICK;
 
 /// What is known after an attempt. The closures are asked only if all that
 /// comes before them spoke for another attempt.
@@ -83,9 +84,6 @@ where
     };
     Ok(Next { delay, charge })
 }
-
-/// A timer fires up to so much late, because it counts in milliseconds.
-const TICK: Duration = Duration::from_millis(1);
 
 /// How long a wait may be if an attempt is to follow it before the deadline;
 /// `None` if none can follow even at once.
