@@ -774,25 +774,25 @@ async fn a30_other_sequences_are_not_shifted_either() {
 
 // ---- A28: the time of what happened within one poll ----------------------------
 
+/// Lets two seconds pass within the poll that is under way.
+fn be_busy() {
+    let mut passes = task::spawn(tokio::time::advance(secs(2.0)));
+    assert_pending!(passes.poll());
+}
+
 /// A service that is busy for two seconds and answers in the same poll.
 fn busy() -> impl Client {
-    fn works(_: Text) -> std::future::Ready<Result<Text, Fault>> {
-        let mut passes = task::spawn(tokio::time::advance(secs(2.0)));
-        assert_pending!(passes.poll());
-        std::future::ready(Ok("ok"))
-    }
-    let policy = bare()
-        .breaker(
-            plain(BreakerConfig::consecutive(9))
-                .window(Window::count(4))
-                .slow_calls(secs(1.0), 1.0)
-                .min_calls(4),
-        )
-        .build()
-        .unwrap();
+    let config = plain(BreakerConfig::consecutive(9))
+        .window(Window::count(4))
+        .slow_calls(secs(1.0), 1.0)
+        .min_calls(4);
+    let policy = bare().breaker(config).build().unwrap();
     ServiceBuilder::new()
         .resilience(policy)
-        .service(service_fn(works))
+        .service(service_fn(|_: Text| {
+            be_busy();
+            std::future::ready(Ok::<_, Fault>("ok"))
+        }))
 }
 
 #[tokio::test(start_paused = true)]
@@ -809,6 +809,69 @@ async fn a28_the_report_of_a_call_that_is_busy_in_its_first_poll_tells_its_time(
     let (answer, report) = CallReport::capture(send(&busy(), "x")).await;
     assert!(answer.is_ok());
     assert_eq!(report.unwrap().elapsed(), secs(2.0));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a28_a_hang_that_begins_busily_is_cut_by_the_limit_that_has_passed() {
+    for (attempt, total, expected) in [
+        (secs(10.0), secs(1.0), ErrorKind::DeadlineExceeded),
+        (secs(1.0), secs(10.0), ErrorKind::TimedOut),
+        (secs(1.0), secs(1.5), ErrorKind::DeadlineExceeded),
+    ] {
+        let t = Clock::start();
+        let policy = bare()
+            .attempt_timeout(attempt)
+            .deadline(total)
+            .max_attempts(1)
+            .breaker(plain(BreakerConfig::consecutive(1)))
+            .build()
+            .unwrap();
+        let client = ServiceBuilder::new()
+            .resilience(policy.clone())
+            .service(service_fn(|_: Text| {
+                be_busy();
+                std::future::pending::<Result<Text, Fault>>()
+            }));
+        let error = send(&client, "x").await.unwrap_err();
+        assert_eq!(error.kind(), expected, "{attempt:?} of {total:?}");
+        assert_eq!(error.elapsed(), secs(2.0));
+        t.assert_now(2.0);
+        // Open from then on, not from before.
+        let check = policy.breaker().unwrap().snapshot().next_check();
+        assert_eq!(check, Some(secs(10.0)));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a28_readiness_that_fails_busily_opens_the_breaker_from_then_on() {
+    #[derive(Clone)]
+    struct Unready;
+    impl tower::Service<Text> for Unready {
+        type Response = Text;
+        type Error = Fault;
+        type Future = std::future::Ready<Result<Text, Fault>>;
+        fn poll_ready(
+            &mut self,
+            _: &mut std::task::Context<'_>,
+        ) -> std::task::Poll<Result<(), Fault>> {
+            be_busy();
+            std::task::Poll::Ready(Err(Fault("not ready")))
+        }
+        fn call(&mut self, _: Text) -> Self::Future {
+            unreachable!("never ready")
+        }
+    }
+    let policy = bare()
+        .breaker(plain(BreakerConfig::consecutive(1)))
+        .build()
+        .unwrap();
+    let client = ServiceBuilder::new()
+        .resilience(policy.clone())
+        .service(Unready);
+    let error = send(&client, "x").await.unwrap_err();
+    assert_eq!(error.elapsed(), secs(2.0));
+    let check = policy.breaker().unwrap().snapshot().next_check();
+    assert_eq!(check, Some(secs(10.0)));
 }
 
 // ---- A10, with calls that are put off ----------------------------------------------

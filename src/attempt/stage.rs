@@ -171,12 +171,14 @@ where
                     }
                 }
             }
-            Poll::Ready(Step::Unready(error)) => unsuccessful(Unsuccess {
-                result: Err(Failure::Service(error)),
-                verdict: Verdict::unreachable()
-                    .because("readiness failed")
-                    .never_again(),
-            }),
+            Poll::Ready(Step::Unready(error)) => {
+                turn.time_passes();
+                let verdict = Verdict::unreachable().because("readiness failed");
+                unsuccessful(Unsuccess {
+                    result: Err(Failure::Service(error)),
+                    verdict: verdict.never_again(),
+                })
+            }
             Poll::Ready(Step::Capped) => {
                 running.let_go();
                 let verdict = Verdict::refused_below().because("call cap");
@@ -187,6 +189,8 @@ where
                 if timer.poll_until_moment(self.until(limits), cx).is_pending() {
                     return Poll::Pending;
                 }
+                // The limit may have passed while the service was polled.
+                turn.time_passes();
                 let waiting = running.is_waiting();
                 running.let_go();
                 unsuccessful(self.cut_short(waiting, limits, turn.now()))
