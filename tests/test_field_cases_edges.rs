@@ -16,7 +16,7 @@ use steadfast::defer::DeferLayer;
 use steadfast::{
     Backoff, Breaker, BreakerConfig, BreakerState, CallReport, Deadline, ErrorKind, ParkLimit,
     Permit, PolicyChanges, RetryBudget, Scope, ServiceBuilderExt, Stopped, Verdict, Window,
-    classify::classify_fn,
+    classify::classify_fn, fallback,
 };
 use support::*;
 use tokio::time::Instant;
@@ -906,5 +906,151 @@ async fn a10_a_refused_call_is_not_parked_towards_a_check_at_its_very_end() {
             assert_eq!(error.kind(), ErrorKind::Refused);
             t.assert_now(0.0);
         }
+    }
+}
+
+// ---- A04: what an answer holds, wherever its call waits -------------------------------
+
+#[tokio::test(start_paused = true)]
+async fn a04_an_answer_whose_call_is_parked_lets_go_of_its_connection() {
+    use std::convert::Infallible;
+    use std::sync::Arc;
+    use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+    #[derive(Debug)]
+    struct Answer {
+        is_good: bool,
+        _connection: OwnedSemaphorePermit,
+    }
+    let t = Clock::start();
+    let pool = Arc::new(Semaphore::new(1));
+    let policy = bare()
+        .max_attempts(2)
+        .breaker(plain(BreakerConfig::consecutive(1)))
+        .classify(classify_fn(
+            |result: Result<&Answer, &Source>| match result {
+                Ok(answer) if answer.is_good => Verdict::success(),
+                _ => Verdict::transient(),
+            },
+        ))
+        .build()
+        .unwrap();
+    let connections = Arc::clone(&pool);
+    let client = ServiceBuilder::new()
+        .deferring_resilience(policy, DeferLayer::new())
+        .service(service_fn(move |_: Text| {
+            let connections = Arc::clone(&connections);
+            async move {
+                Ok::<_, Infallible>(Answer {
+                    is_good: t.now() > 5.0,
+                    _connection: connections.acquire_owned().await.unwrap(),
+                })
+            }
+        }));
+    let call = tokio::spawn(send(&client, "x"));
+    t.reach(1.0).await;
+    assert!(!call.is_finished());
+    assert_eq!(pool.available_permits(), 1);
+    assert!(call.await.unwrap().unwrap().is_good);
+    assert!((10.0..11.002).contains(&t.now()), "T={}", t.now());
+}
+
+// ---- A12: an open breaker below a fallback, and after a change by hand -----------------
+
+#[tokio::test(start_paused = true)]
+async fn a12_a_fallback_answers_for_an_open_breaker_and_polls_nothing_below_it() {
+    let t = Clock::start();
+    let inner = Inner::always(Step::Err);
+    let policy = bare().breaker(bk()).build().unwrap();
+    let bare_client = stack(&policy, &inner);
+    let client = ServiceBuilder::new()
+        .fallback(fallback::value("elsewhere"))
+        .resilience(policy.clone())
+        .service(inner.clone());
+    four_failures(&bare_client).await;
+    inner.set_readiness([], Ready::Never);
+    let polls = inner.polls();
+    for _ in 0..10 {
+        assert_eq!(send(&client, "x").await.unwrap(), "elsewhere");
+    }
+    policy.breaker().unwrap().force_open("drill");
+    t.reach(60.0).await;
+    assert_eq!(send(&client, "x").await.unwrap(), "elsewhere");
+    t.assert_now(60.0);
+    assert_eq!(inner.polls(), polls);
+}
+
+// ---- A26: a crowd at the door of one key --------------------------------------------------
+
+#[cfg(feature = "keyed")]
+#[tokio::test(start_paused = true)]
+async fn a26_a_crowd_for_one_key_gets_its_probes_and_no_more_whatever_others_do() {
+    use steadfast::Breakers;
+    let t = Clock::start();
+    let config = plain(BreakerConfig::consecutive(1)).probes(2).successes(2);
+    let keys = Breakers::<String>::bounded("keys", config, 2, secs(60.0)).unwrap();
+    let inner = Inner::script([Step::Err], Step::OkAfter(1.0));
+    let policy = bare()
+        .breakers(keys.clone(), |key: &Text| *key)
+        .build()
+        .unwrap();
+    let client = ServiceBuilder::new()
+        .resilience(policy)
+        .service(inner.clone());
+    assert!(send(&client, "key").await.is_err());
+    t.reach(10.0).await;
+    let crowd: Vec<_> = (0..10)
+        .map(|_| tokio::spawn(send(&client, "key")))
+        .collect();
+    let others = ["a", "b", "c", "d"].map(|key| tokio::spawn(send(&client, key)));
+    t.reach(10.5).await;
+    let refused = crowd.iter().filter(|call| call.is_finished()).count();
+    assert_eq!(refused, 8);
+    for call in others {
+        assert!(call.await.unwrap().is_ok());
+    }
+    t.reach(11.002).await;
+    assert!(send(&client, "key").await.is_ok());
+    let sent = inner.requests();
+    assert_eq!(sent.iter().filter(|key| **key == "key").count(), 1 + 2 + 1);
+}
+
+// ---- lost wakes and busy polling ---------------------------------------------------------
+
+#[tokio::test(start_paused = true)]
+async fn a11_a_call_that_waits_is_not_polled_in_vain() {
+    // In its backoff, at its hint, and while its attempt hangs.
+    for (verdict, step) in [
+        (Verdict::transient(), Step::Err),
+        (Verdict::throttled(Some(secs(5.0))), Step::Err),
+        (Verdict::transient(), Step::Hang),
+    ] {
+        let t = Clock::start();
+        let inner = Inner::script([step], Step::Ok);
+        let policy = bare()
+            .max_attempts(2)
+            .attempt_timeout(secs(5.0))
+            .deadline(secs(60.0))
+            .backoff(Backoff::fixed(secs(5.0)))
+            .breaker(bk())
+            .classify(classify_fn(
+                move |result: Result<&Text, &Source>| match result {
+                    Ok(_) => Verdict::success(),
+                    Err(_) => verdict,
+                },
+            ))
+            .build()
+            .unwrap();
+        let client = ServiceBuilder::new()
+            .resilience(policy)
+            .service(inner.clone());
+        let mut call = task::spawn(send(&client, "x"));
+        assert_pending!(call.poll());
+        for tenth in 1..50 {
+            t.reach(f64::from(tenth) / 10.0).await;
+            assert!(!call.is_woken(), "T={}", t.now());
+        }
+        t.reach(5.002).await;
+        assert!(call.is_woken());
     }
 }
