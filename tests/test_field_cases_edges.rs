@@ -1054,3 +1054,34 @@ async fn a11_a_call_that_waits_is_not_polled_in_vain() {
         assert!(call.is_woken());
     }
 }
+
+// ---- A13: half-open, and the number of successes lowered -----------------------------------
+
+#[tokio::test(start_paused = true)]
+async fn a13_half_open_moves_on_when_fewer_successes_are_asked_for_than_there_were() {
+    for third in [None, Some(Permit::neutral as fn(Permit)), Some(drop)] {
+        for ramp in [Duration::ZERO, secs(5.0)] {
+            let t = Clock::start();
+            let config = bk().probes(3).successes(3).ramp(ramp);
+            let breaker = Breaker::new("case", config.clone()).unwrap();
+            for _ in 0..4 {
+                breaker.admit().unwrap().failure();
+            }
+            t.reach(10.0).await;
+            breaker.admit().unwrap().success();
+            breaker.admit().unwrap().success();
+            let out = third.map(|end| (breaker.admit().unwrap(), end));
+            breaker
+                .reconfigure(&config.probes(2).successes(2))
+                .unwrap();
+            if let Some((permit, end)) = out {
+                end(permit);
+            }
+            assert!(breaker.would_admit().is_ok());
+            assert!(breaker.admit().is_ok(), "the two that were asked for are there");
+            let state = breaker.state();
+            let expected = [BreakerState::Closed, BreakerState::Recovering];
+            assert_eq!(state, expected[usize::from(!ramp.is_zero())]);
+        }
+    }
+}
