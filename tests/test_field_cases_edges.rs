@@ -1071,14 +1071,15 @@ async fn a13_half_open_moves_on_when_fewer_successes_are_asked_for_than_there_we
             breaker.admit().unwrap().success();
             breaker.admit().unwrap().success();
             let out = third.map(|end| (breaker.admit().unwrap(), end));
-            breaker
-                .reconfigure(&config.probes(2).successes(2))
-                .unwrap();
+            breaker.reconfigure(&config.probes(2).successes(2)).unwrap();
             if let Some((permit, end)) = out {
                 end(permit);
             }
             assert!(breaker.would_admit().is_ok());
-            assert!(breaker.admit().is_ok(), "the two that were asked for are there");
+            assert!(
+                breaker.admit().is_ok(),
+                "the two that were asked for are there"
+            );
             let state = breaker.state();
             let expected = [BreakerState::Closed, BreakerState::Recovering];
             assert_eq!(state, expected[usize::from(!ramp.is_zero())]);
