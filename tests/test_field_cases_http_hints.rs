@@ -12,7 +12,7 @@ mod support;
 
 use std::convert::Infallible;
 use std::sync::{Arc, Mutex};
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use http::{HeaderName, HeaderValue, Request, Response, StatusCode};
 use steadfast::http::Hints;
@@ -162,6 +162,132 @@ async fn a05_a_wait_that_is_too_long_never_becomes_a_short_one() {
     ] {
         let seen = call(patient(), &[("retry-after", value)]).await;
         assert_given_up(&seen, value);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a05_other_values_of_the_same_kinds() {
+    for (value, seconds) in [
+        // Read, with and without zeros and blanks.
+        (&b"000"[..], 0.0),
+        (b"\t7\t", 7.0),
+        (b"0000000000000000000000000000119", 119.0),
+        (b"Thu, 01 Jan 1970 00:00:00 GMT", 0.0),
+        (b"Sunday, 29-Nov-26 11:59:59 GMT", 0.0),
+        (b"Sun Nov 29 12:02:00 2026", 120.0),
+        // Not read.
+        (b"1e9", OWN),
+        (b"1E9", OWN),
+        (b"Infinity", OWN),
+        (b"-Infinity", OWN),
+        (b"-0", OWN),
+        (b"- 1", OWN),
+        (b"-9223372036854775808", OWN),
+        (b"0.5", OWN),
+        (b".5", OWN),
+        (b"5.", OWN),
+        (b"5,0", OWN),
+        (b"5, 10", OWN),
+        (b"5;", OWN),
+        (b"5s", OWN),
+        (b"5 s", OWN),
+        (b"1 0", OWN),
+        (b"1_000", OWN),
+        (b"\"5\"", OWN),
+        (b"\xd9\xa5", OWN),
+        (b"\xef\xbc\x95", OWN),
+        (b"soon", OWN),
+        (b"PT5S", OWN),
+        (b"2026-11-29T12:00:30Z", OWN),
+        (b"Sun, 29 Nov 2026 12:00:30", OWN),
+        (b"Sun, 29 Nov 2026 12:00:30 UTC", OWN),
+        (b"Sun, 29 Nov 2026 25:00:30 GMT", OWN),
+        (b"Sun, 29 Nov 2026 12:60:30 GMT", OWN),
+        (b"Sun, 00 Nov 2026 12:00:30 GMT", OWN),
+        (b"Mon, 30 Nov 2026 23:59:60 GMT", OWN),
+        (b"Sun, 29 Foo 2026 12:00:30 GMT", OWN),
+        (b"Mon, 29 Feb 2027 12:00:00 GMT", OWN),
+        (b"Wed, 31 Dec 1969 23:59:59 GMT", OWN),
+        (b"Sun, 29 Nov 99999 12:00:30 GMT", OWN),
+        (b"Sun, -1 Nov 2026 12:00:30 GMT", OWN),
+    ] {
+        let seen = call(patient(), &[("retry-after", value)]).await;
+        assert_waited(&seen, seconds, value);
+    }
+    for value in [
+        &b"4294967296"[..],
+        b"9223372036854775807",
+        b"9223372036854775808",
+        b"18446744073709551616",
+        b"340282366920938463463374607431768211456",
+        b"Sun Nov 29 12:02:01 2026",
+        b"Sun, 29 Nov 2026 12:02:01 GMT",
+        b"Mon, 29 Feb 2044 12:00:00 GMT",
+        b"Wednesday, 29-Nov-73 12:00:00 GMT",
+    ] {
+        let seen = call(patient(), &[("retry-after", value)]).await;
+        let value = String::from_utf8_lossy(value).into_owned();
+        assert_given_up(&seen, value.as_bytes());
+    }
+    for digits in [100, 5_000] {
+        let value = vec![b'9'; digits];
+        let seen = call(patient(), &[("retry-after", &value)]).await;
+        assert_given_up(&seen, &value);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a05_of_many_lines_the_longest_that_can_be_read_counts() {
+    let after = |value: &'static str| ("retry-after", value.as_bytes());
+    for (lines, seconds) in [
+        (&[after("soon"), after("5")][..], 5.0),
+        (&[after("5"), after("-1"), after("")], 5.0),
+        (&[after("5"), after("Sun, 29 Nov 2026 12:00:30 GMT")], 30.0),
+        (&[after("40"), after("Sun, 29 Nov 2026 12:00:30 GMT")], 40.0),
+        (&[after("5"), after("Sun, 06 Nov 1994 08:49:37 GMT")], 5.0),
+        (&[after("soon"), after("later")], OWN),
+    ] {
+        let seen = call(patient(), lines).await;
+        assert_waited(&seen, seconds, lines[0].1);
+    }
+    let seen = call(patient(), &[after("5"), after("121")]).await;
+    assert_given_up(&seen, b"121");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a05_no_hint_is_longer_than_the_largest_honoured_at_either_end() {
+    for (largest, value, waited) in [
+        (secs(0.0), &b"0"[..], Some(0.0)),
+        (secs(0.0), b"1", None),
+        (secs(7.0), b"7", Some(7.0)),
+        (secs(6.999), b"7", None),
+        (Duration::MAX, b"31536000", Some(31_536_000.0)),
+    ] {
+        let policy = patient().largest_hint(largest);
+        let seen = call(policy, &[("retry-after", value)]).await;
+        match waited {
+            Some(seconds) => assert_waited(&seen, seconds, value),
+            None => assert_given_up(&seen, value),
+        }
+    }
+    // With a deadline the largest of all hints ends the call, and no sum wraps.
+    let policy = patient().largest_hint(Duration::MAX).deadline(secs(30.0));
+    let seen = call(policy, &[("retry-after", b"18446744073709551615")]).await;
+    assert_eq!(seen.stopped, Some(Stopped::Deadline));
+    assert_times(&[seen.ended], &[0.0]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a10_hint_jitter_and_deadline_together_never_sleep_past_it() {
+    // The hint fits, the window on top of it does not: the draw is cut to what
+    // is left.
+    for seed in 0..50 {
+        let backoff = Backoff::full_jitter(secs(60.0), secs(60.0)).seed(seed);
+        let policy = patient().deadline(secs(30.0)).backoff(backoff);
+        let seen = call(policy, &[("retry-after", b"20")]).await;
+        assert_eq!(seen.answer.status(), 200, "seed {seed}");
+        let at = seen.sent[1];
+        assert!((20.0..30.0).contains(&at), "seed {seed}: {at}");
     }
 }
 

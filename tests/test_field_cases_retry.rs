@@ -230,14 +230,26 @@ async fn retries_after_a_hundred_successes(ratio: f64) -> usize {
 
 #[tokio::test(start_paused = true)]
 async fn a15_a_fractional_budget_ratio_is_not_truncated() {
-    for (ratio, retries) in [(0.15, 15), (0.3, 30), (0.6, 60), (0.7, 70), (1.0, 100)] {
+    for (ratio, retries) in [
+        (0.0, 0),
+        (0.01, 1),
+        (0.15, 15),
+        (0.29, 29),
+        (0.3, 30),
+        (0.57, 57),
+        (0.6, 60),
+        (0.7, 70),
+        (1.0, 100),
+        (1.005, 100),
+        (1.5, 150),
+        (9.98, 998),
+    ] {
         assert_eq!(
             retries_after_a_hundred_successes(ratio).await,
             retries,
             "ratio {ratio}"
         );
     }
-    assert!(retries_after_a_hundred_successes(1.5).await <= 150);
 }
 
 #[tokio::test(start_paused = true)]
@@ -450,4 +462,47 @@ async fn a30_delays_are_not_shifted_and_nothing_sleeps_after_the_last_attempt() 
     assert_eq!(error.attempts(), 4);
     assert_eq!(error.stopped(), Some(Stopped::AttemptsExhausted));
     assert!(error.elapsed() >= secs(7.0) && error.elapsed() < secs(7.01));
+}
+
+/// An error that holds a connection.
+#[derive(Debug)]
+struct Held(#[expect(dead_code, reason = "held")] OwnedSemaphorePermit);
+
+impl std::fmt::Display for Held {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("holds a connection")
+    }
+}
+
+impl std::error::Error for Held {}
+
+#[tokio::test(start_paused = true)]
+async fn a04_an_error_is_kept_as_the_source_of_what_ends_the_wait_and_no_longer() {
+    let t = Clock::start();
+    let pool = Arc::new(Semaphore::new(2));
+    let policy = bare()
+        .max_attempts(3)
+        .backoff(Backoff::fixed(secs(5.0)))
+        .breaker(plain(BreakerConfig::consecutive(9)))
+        .build()
+        .unwrap();
+    let connections = Arc::clone(&pool);
+    let client = ServiceBuilder::new()
+        .resilience(policy.clone())
+        .service(service_fn(move |_: Text| {
+            let connections = Arc::clone(&connections);
+            async move { Err::<Text, _>(Held(connections.acquire_owned().await.unwrap())) }
+        }));
+    let call = tokio::spawn(client.oneshot("x"));
+    t.reach(1.0).await;
+    assert_eq!(pool.available_permits(), 1);
+    // The second error takes the place of the first.
+    t.reach(6.0).await;
+    assert_eq!(pool.available_permits(), 1);
+    policy.breaker().unwrap().force_open("drill");
+    let error = call.await.unwrap().unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Refused);
+    assert!(std::error::Error::source(&error).unwrap().is::<Held>());
+    drop(error);
+    assert_eq!(pool.available_permits(), 2);
 }

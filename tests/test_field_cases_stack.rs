@@ -16,6 +16,7 @@ use std::time::Duration;
 use steadfast::attempt::AttemptLayer;
 use steadfast::breaker::BreakerLayer;
 use steadfast::deadline::DeadlineLayer;
+use steadfast::defer::DeferLayer;
 use steadfast::fallback;
 use steadfast::retry::RetryLayer;
 use steadfast::{
@@ -101,6 +102,39 @@ async fn a07_an_attempt_cut_by_the_deadline_counts_from_half_its_fair_share_on()
     assert!(opened_by_callers_who_wait(5.0).await);
 }
 
+/// Four callers who hang up after `seconds`, over a backend that hangs, with an
+/// attempt timeout of ten: whether the breaker opened.
+async fn opened_by_callers_who_hang_up(client: impl Client, seconds: f64) -> bool {
+    for _ in 0..4 {
+        let call = tokio::time::timeout(secs(seconds), send(&client, "x"));
+        assert!(call.await.is_err());
+    }
+    kind(&send(&client, "x").await) == Some(ErrorKind::Refused)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a07_a_timeout_around_the_stack_hides_no_hung_backend_however_it_was_built() {
+    for (seconds, opens) in [(4.9, false), (5.0, true)] {
+        let inner = Inner::always(Step::Hang);
+        let policy = bare()
+            .attempt_timeout(secs(10.0))
+            .breaker(bk())
+            .build()
+            .unwrap();
+        let of_policy = stack(&policy, &inner);
+        assert_eq!(
+            opened_by_callers_who_hang_up(of_policy, seconds).await,
+            opens
+        );
+        let by_hand = ServiceBuilder::new()
+            .layer(RetryLayer::builder(1).build().unwrap())
+            .layer(BreakerLayer::new(Breaker::new("case", bk()).unwrap()))
+            .layer(AttemptLayer::new().timeout(secs(10.0)))
+            .service(inner.clone());
+        assert_eq!(opened_by_callers_who_hang_up(by_hand, seconds).await, opens);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a19_every_attempt_waits_for_its_own_readiness() {
     let inner = Inner::always(Step::Err).readiness([Ready::Now, Ready::After(2.0)], Ready::Now);
@@ -160,6 +194,43 @@ async fn a20_the_deadline_works_over_a_concurrency_limit() {
         ServiceBuilder::new()
             .layer(DeadlineLayer::new(secs(30.0)))
             .layer(RetryLayer::builder(1).build().unwrap())
+            .layer(AttemptLayer::new())
+            .service(limited()),
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a20_the_fallback_works_over_a_concurrency_limit() {
+    a_hundred_fresh_clones(
+        ServiceBuilder::new()
+            .fallback(fallback::value("from the fallback"))
+            .layer(RetryLayer::builder(1).build().unwrap())
+            .layer(AttemptLayer::new())
+            .service(limited()),
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a20_a_secondary_works_over_a_concurrency_limit() {
+    let policy = bare().build().unwrap();
+    let failing = stack(&policy, &Inner::always(Step::Err));
+    a_hundred_fresh_clones(
+        ServiceBuilder::new()
+            .fallback(fallback::service(limited()))
+            .service(failing),
+    )
+    .await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a20_defer_works_over_a_concurrency_limit() {
+    a_hundred_fresh_clones(
+        ServiceBuilder::new()
+            .layer(DeferLayer::new())
+            .layer(RetryLayer::builder(1).build().unwrap())
+            .layer(BreakerLayer::new(Breaker::new("case", bk()).unwrap()))
             .layer(AttemptLayer::new())
             .service(limited()),
     )
@@ -387,33 +458,32 @@ async fn a06_the_default_breaker_opens_on_slow_traffic_that_only_fails() {
 
 #[tokio::test(start_paused = true)]
 async fn a06_an_opening_balance_is_within_the_cap_or_refused() {
-    for budget in [
-        RetryBudget::ratio(0.1).cap(5.0),
-        RetryBudget::ratio(0.1).cap(5.0).opening_balance(20.0),
-    ] {
-        match bare().retry_budget(budget).build() {
-            Ok(policy) => assert!(policy.budget_balance().unwrap() <= 5.0),
-            refused => refused_at_build(refused, "opening balance above the cap"),
-        }
-    }
+    let small = RetryBudget::ratio(0.1).cap(5.0);
+    let policy = bare().retry_budget(small.clone()).build().unwrap();
+    assert_eq!(policy.budget_balance(), Some(5.0));
+    let above = bare().retry_budget(small.opening_balance(5.000_001));
+    refused_at_build(above.build(), "opening balance above the cap");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a06_an_open_time_of_zero_lets_no_crowd_through() {
+async fn a06_an_open_time_of_zero_is_refused_and_the_shortest_lets_no_crowd_through() {
+    let zero = bare().breaker(bk().open_time(Duration::ZERO));
+    refused_at_build(zero.build(), "open time 0");
+
+    let t = Clock::start();
     let inner = Inner::script([Step::Err; 4], Step::OkAfter(1.0));
-    // Refusing the setting is as good.
-    let policy = match bare().breaker(bk().open_time(Duration::ZERO)).build() {
-        Ok(policy) => policy,
-        refused => return refused_at_build(refused, "open time 0"),
-    };
+    let shortest = bk().open_time(Duration::from_nanos(1));
+    let policy = bare().breaker(shortest).build().unwrap();
     let client = stack(&policy, &inner);
     four_failures(&client).await;
+    t.reach(0.001).await;
     let tasks: Vec<_> = (0..10).map(|_| tokio::spawn(send(&client, "x"))).collect();
     tokio::task::yield_now().await;
     assert_eq!(inner.calls(), 5);
     for task in tasks {
         let _ = task.await.unwrap();
     }
+    assert_eq!(inner.calls(), 5);
 }
 
 #[tokio::test(start_paused = true)]
@@ -441,20 +511,36 @@ async fn a06_limits_of_duration_max_act_as_no_limit() {
     assert_eq!(inner.calls(), 3);
 }
 
+#[test]
+fn a06_a_timeout_of_zero_is_refused() {
+    let error = bare().attempt_timeout(Duration::ZERO).build().unwrap_err();
+    assert_eq!((error.field(), error.value()), ("attempt_timeout", "0ns"));
+    let error = bare().deadline(Duration::ZERO).build().unwrap_err();
+    assert_eq!((error.field(), error.value()), ("deadline", "0ns"));
+}
+
 #[tokio::test(start_paused = true)]
-async fn a06_a_timeout_of_zero_is_refused_or_ends_at_once() {
+async fn a06_layers_stacked_by_hand_end_at_once_with_a_timeout_of_zero() {
     let t = Clock::start();
-    for policy in [
-        bare().attempt_timeout(Duration::ZERO).build(),
-        bare().deadline(Duration::ZERO).build(),
-    ] {
-        let Ok(policy) = policy else { continue };
-        let inner = Inner::always(Step::Ok);
-        let _ = send(&stack(&policy, &inner), "x").await;
-        let hanging = Inner::always(Step::Hang);
-        assert!(send(&stack(&policy, &hanging), "x").await.is_err());
-        assert!(t.now() < 0.01);
+    for (step, answers) in [(Step::Ok, true), (Step::Hang, false)] {
+        let inner = Inner::always(step);
+        let attempt = ServiceBuilder::new()
+            .layer(RetryLayer::builder(1).build().unwrap())
+            .layer(AttemptLayer::new().timeout(Duration::ZERO))
+            .service(inner.clone());
+        assert_eq!(send(&attempt, "x").await.is_ok(), answers);
+        assert_eq!(inner.calls(), 1);
+
+        let deadline = ServiceBuilder::new()
+            .layer(DeadlineLayer::new(Duration::ZERO))
+            .layer(RetryLayer::builder(1).build().unwrap())
+            .layer(AttemptLayer::new())
+            .service(inner.clone());
+        let late = send(&deadline, "x").await;
+        assert_eq!(kind(&late), Some(ErrorKind::DeadlineExceeded));
+        assert_eq!(inner.calls(), 1, "sent out of time");
     }
+    assert!(t.now() < 0.002_001, "T={}", t.now());
 }
 
 #[tokio::test(start_paused = true)]

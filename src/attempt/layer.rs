@@ -62,7 +62,8 @@ impl Default for AttemptLayer {
 }
 
 impl<C> AttemptLayer<C> {
-    /// Bounds each attempt, from its start to the head of the answer.
+    /// Bounds each attempt, from its start to the head of the answer. With zero
+    /// only an answer that is there at once is in time.
     #[must_use]
     pub fn timeout(mut self, timeout: Duration) -> Self {
         self.timeout = Some(timeout);

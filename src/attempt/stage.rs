@@ -171,12 +171,14 @@ where
                     }
                 }
             }
-            Poll::Ready(Step::Unready(error)) => unsuccessful(Unsuccess {
-                result: Err(Failure::Service(error)),
-                verdict: Verdict::unreachable()
-                    .because("readiness failed")
-                    .never_again(),
-            }),
+            Poll::Ready(Step::Unready(error)) => {
+                turn.time_passes();
+                let verdict = Verdict::unreachable().because("readiness failed");
+                unsuccessful(Unsuccess {
+                    result: Err(Failure::Service(error)),
+                    verdict: verdict.never_again(),
+                })
+            }
             Poll::Ready(Step::Capped) => {
                 running.let_go();
                 let verdict = Verdict::refused_below().because("call cap");

@@ -157,7 +157,9 @@ impl BreakerConfig {
     }
 
     /// How many calls the window must hold before the rate counts. Default:
-    /// 20, or the size of a smaller count window.
+    /// 20, or the size of a smaller count window. At most that size, and at
+    /// most 131,072 for a time window, which is what it can count however
+    /// bunched they come.
     pub const fn min_calls(mut self, calls: u32) -> Self {
         self.min_calls = Some(calls);
         self
@@ -172,9 +174,10 @@ impl BreakerConfig {
     }
 
     /// Opens as well when at least `rate` of the calls in the window took
-    /// `threshold` or longer, whatever came of them; the window and its
-    /// minimum are those of the failure rate. Off unless asked for. A probe
-    /// that is slow counts as failed.
+    /// `threshold` or longer, whether they failed or not; the window and its
+    /// minimum are those of the failure rate. Those that say nothing of its
+    /// health, throttled or blocked, count here as little as there. Off unless
+    /// asked for. A probe that is slow counts as failed.
     pub const fn slow_calls(mut self, threshold: Duration, rate: f64) -> Self {
         self.slow_calls = Some((threshold, rate));
         self
@@ -194,14 +197,16 @@ impl BreakerConfig {
         self
     }
 
-    /// Where growth ends. Default: 60 s, or the open time if that is longer.
+    /// Where growth ends; the jitter comes on top, and a wait named by the
+    /// dependency may be longer. Default: 60 s, or the open time if that is
+    /// longer.
     pub const fn max_open_time(mut self, longest: Duration) -> Self {
         self.max_open_time = Some(longest);
         self
     }
 
-    /// The largest share of itself that is added to each open time at random;
-    /// 0 switches jitter off.
+    /// The largest share of itself that is added to each open time at random,
+    /// the longest one included; 0 switches jitter off. From 0 to 10.
     pub const fn open_jitter(mut self, share: f64) -> Self {
         self.open_jitter = share;
         self
@@ -257,8 +262,9 @@ impl BreakerConfig {
 
     /// Calls that are dropped from outside after at least this time count as
     /// failures: whoever waited has given up on the dependency. Dropped sooner
-    /// they count for nothing. Default: half of what an attempt may take by the
-    /// policy.
+    /// they count for nothing. Default: half of what an attempt may take, by the
+    /// policy or by the attempt's layer; where that is not bounded they never
+    /// count.
     pub const fn abandoned_after(mut self, time: Duration) -> Self {
         self.abandoned_after = Some(time);
         self

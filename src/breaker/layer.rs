@@ -1,5 +1,7 @@
 //! The layer alone, for stacks that are not built from a policy.
 
+use std::time::Duration;
+
 use tower::Layer;
 
 use super::handle::Breaker;
@@ -70,14 +72,22 @@ impl BreakerLayer {
     label = "a `Breaker` wraps only an `Attempt`",
     note = "the order is Fallback, Deadline, Defer, Retry, Breaker, Attempt, your service"
 )]
-pub trait BareAttempt: SingleAttempt {}
+pub trait BareAttempt: SingleAttempt {
+    #[doc(hidden)]
+    fn timeout(&self) -> Option<Duration>;
+}
 
-impl<S, C> BareAttempt for Single<S, AttemptStage<C>> {}
+impl<S, C> BareAttempt for Single<S, AttemptStage<C>> {
+    fn timeout(&self) -> Option<Duration> {
+        self.stage.timeout()
+    }
+}
 
 impl<A: BareAttempt> Layer<A> for BreakerLayer {
     type Service = Single<A::Service, BreakerStage<A::Stage>>;
 
     fn layer(&self, inner: A) -> Self::Service {
+        let timeout = inner.timeout();
         let (service, attempt) = inner.split();
         Single {
             service,
@@ -86,7 +96,7 @@ impl<A: BareAttempt> Layer<A> for BreakerLayer {
                 breakers: OneBreaker {
                     breaker: Some(self.breaker.clone()),
                 },
-                abandoned_after: None,
+                abandoned_after: timeout.map(|timeout| timeout / 2),
             },
         }
     }

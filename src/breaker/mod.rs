@@ -17,6 +17,19 @@
 //!
 //! By hand: forced open, disabled, reset.
 //!
+//! # Whose news counts
+//!
+//! Probes decide. Whatever was admitted before the last change of state changes
+//! nothing any more, in any state: a late success from before the trip closes
+//! no breaker, a late failure opens none, and a call that is dropped frees only
+//! a slot that it held.
+//!
+//! A probe that is dropped gives its slot back and proves nothing. So does an
+//! answer that says nothing of the dependency's health (a 401, a 429); but ten
+//! of them in a row let half-open move on, since the dependency is there. A
+//! probe that is out past its lease makes room for others; its success still
+//! counts if half-open was not left since.
+//!
 //! # Judged by two at once
 //!
 //! One host of a dependency may be down while the others work. A breaker for

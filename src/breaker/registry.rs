@@ -116,7 +116,8 @@ impl<K: Hash + Eq + Clone> Breakers<K> {
     ///
     /// # Errors
     ///
-    /// Settings that cannot work, by field and value.
+    /// Settings that cannot work, by field and value; among them no keys, and
+    /// an idle time of zero.
     pub fn bounded(
         name: impl Into<Cow<'static, str>>,
         config: BreakerConfig,
@@ -126,6 +127,10 @@ impl<K: Hash + Eq + Clone> Breakers<K> {
         if max_keys == 0 {
             let problem = "must be at least 1";
             return Err(ConfigError::new("breakers.max_keys", 0, problem));
+        }
+        if idle.is_zero() {
+            let problem = "must be above 0, or every failure is forgotten at once";
+            return Err(ConfigError::new("breakers.idle", "0ns", problem));
         }
         let name = Name::new(name.into());
         let facts = Arc::new(Facts::new(name, &config)?);

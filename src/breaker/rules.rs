@@ -71,13 +71,15 @@ impl BreakerConfig {
             let problem = "a count window holds 1 to 1,000,000 calls";
             return Err(ConfigError::new("breaker.window", calls, problem));
         }
+        let problem = match self.window.kind {
+            WindowKind::Count(_) => "the window never holds as many calls",
+            WindowKind::Time(_) => "a time window is sure to count 1,000,000 calls and no more",
+        };
         let min_calls = self.min_calls.unwrap_or(DEFAULT_MIN_CALLS.min(calls));
         if min_calls > calls {
-            let problem = "the window never holds as many calls";
             return Err(ConfigError::new("breaker.min_calls", min_calls, problem));
         }
         if let Some(last) = self.last_failed.filter(|last| *last > calls) {
-            let problem = "the window never holds as many calls";
             return Err(ConfigError::new("breaker.last_failed", last, problem));
         }
         Ok(min_calls)

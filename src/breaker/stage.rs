@@ -221,6 +221,10 @@ where
                 let breaker = self.breakers.breaker(this.picked);
                 if let (Some(breaker), Some(ticket)) = (breaker, this.ticket.take()) {
                     let (core, started) = (breaker.core(), limits.started);
+                    if core.measures_time() {
+                        // It may have been busy all the while in this poll.
+                        turn.time_passes();
+                    }
                     match claim {
                         None => core.record_success(ticket, started, || turn.now()),
                         Some(claim) => claim.hand_over(breaker, ticket, started, || turn.now()),

@@ -194,8 +194,13 @@ impl Machine {
         match self.state {
             State::Open { until } => Some(Admission::Open { until }),
             State::HalfOpen {
-                taken, lease_over, ..
-            } if taken >= self.settings.probes => Some(Admission::ProbesOut { lease_over }),
+                taken,
+                successes,
+                lease_over,
+                ..
+            } if taken >= self.settings.probes && successes < self.settings.successes => {
+                Some(Admission::ProbesOut { lease_over })
+            }
             _ => None,
         }
     }
@@ -221,6 +226,12 @@ impl Machine {
                 (ticket, Some(Transition::HalfOpened))
             }
             State::Open { until } => (Admission::Open { until }, None),
+            // HalfOpen -> Recovering: when a call comes and the successes that
+            // are asked for were changed to no more than there are.
+            State::HalfOpen { successes, .. } if successes >= self.settings.successes => {
+                let transition = self.recover(now);
+                (self.admit(now).0, Some(transition))
+            }
             State::HalfOpen {
                 taken,
                 lease_over,

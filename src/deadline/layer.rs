@@ -65,7 +65,8 @@ pub struct DeadlineLayer {
 }
 
 impl DeadlineLayer {
-    /// `total` from each call; what the caller has left wins if it is less.
+    /// `total` from each call; what the caller has left wins if it is less. A
+    /// total of zero sends nothing: every call is out of time as it comes.
     #[must_use]
     pub const fn new(total: Duration) -> Self {
         Self::optional(Some(total))

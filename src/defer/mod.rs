@@ -36,7 +36,8 @@
 //! [`Event::Parked`](crate::telemetry::Event) and `Unparked` tell of the whole.
 //!
 //! A call costs a copy of its request and another clone of the service; nothing
-//! is locked while nothing is parked.
+//! is locked while nothing is parked. A parked call keeps the last error that it
+//! was given, and no answer.
 //!
 //! # Examples
 //!

@@ -13,6 +13,7 @@ use crate::breaker::state::BreakerState;
 use crate::deadline::instant_after;
 use crate::draws::Draws;
 use crate::refusal::{Refusal, RefusalReason};
+use crate::stage::timer::TICK;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Settings {
@@ -59,7 +60,8 @@ impl Shared {
         let check = instant_after(now, wait);
         let jittered = instant_after(check, (wait / 10).mul_f64(self.draws.share()));
         match end {
-            Some(end) if check >= end => named.is_none().then_some(end),
+            // No sleep towards a check that it could not be there for in time.
+            Some(end) if instant_after(check, TICK) > end => named.is_none().then_some(end),
             Some(end) if jittered >= end => Some(check),
             _ => Some(jittered),
         }

@@ -60,7 +60,8 @@ impl<F, P> FallbackLayer<F, P> {
     }
 
     /// Bounds primary and fallback together, from the call; what the caller
-    /// has left wins if it is less.
+    /// has left wins if it is less. With zero neither primary nor secondary is
+    /// asked, and only an entry that answers at once can.
     #[must_use]
     pub const fn within(mut self, total: Duration) -> Self {
         self.settings.within = Some(total);
@@ -68,7 +69,8 @@ impl<F, P> FallbackLayer<F, P> {
     }
 
     /// Keeps this much of [`within`](Self::within), or of the caller's
-    /// deadline, from the primary, so that the fallback has time to answer.
+    /// deadline, from the primary, so that the fallback has time to answer. One
+    /// larger than all there is leaves the primary nothing.
     #[must_use]
     pub const fn reserve(mut self, reserve: Duration) -> Self {
         self.settings.reserve = reserve;

@@ -60,7 +60,8 @@ impl<S, M, C> Secondary<S, M, C> {
         }
     }
 
-    /// At most `calls` calls at once; those beyond skip this entry. A
+    /// At most `calls` calls at once; those beyond skip this entry, and with 0
+    /// all do. A
     /// secondary is often sized for a tenth of the traffic.
     #[must_use]
     pub fn limit(mut self, calls: usize) -> Self {

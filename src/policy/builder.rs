@@ -187,6 +187,10 @@ impl<C, B> PolicyBuilder<C, B> {
     }
 
     /// Attempts are bounded by the deadline only.
+    ///
+    /// Without a deadline of the policy's own as well there is nothing to hold
+    /// the time of an attempt against: one that its caller's deadline cut says
+    /// nothing about the dependency, and one that hangs opens no breaker.
     pub const fn no_attempt_timeout(mut self) -> Self {
         self.attempt_timeout = None;
         self
@@ -282,8 +286,9 @@ impl<C, B> PolicyBuilder<C, B> {
         self.retry.check()?;
         let budget = self.budget.as_ref().map(RetryBudget::build).transpose()?;
         let breakers = self.breakers.into_breakers(self.name)?;
+        let longest = lesser(self.attempt_timeout, self.deadline);
         if let Some(rules) = breakers.rules() {
-            check_lease(&rules, self.attempt_timeout, self.deadline)?;
+            check_lease(&rules, longest)?;
         }
         self.observers.tell(&Event::PolicyBuilt {
             dependency: self.name,
@@ -297,7 +302,7 @@ impl<C, B> PolicyBuilder<C, B> {
         let stage = BreakerStage {
             attempt: AttemptStage::new(self.classify, self.attempt_timeout),
             breakers,
-            abandoned_after: lesser(self.attempt_timeout, self.deadline).map(|longest| longest / 2),
+            abandoned_after: longest.map(|longest| longest / 2),
         };
         Ok(Policy {
             total: self.deadline,
@@ -322,14 +327,10 @@ fn above_zero(field: &'static str, value: Option<Duration>) -> Result<(), Config
     }
 }
 
-/// A probe that may still answer must not be given up for lost.
-fn check_lease(
-    rules: &Rules,
-    attempt_timeout: Option<Duration>,
-    deadline: Option<Duration>,
-) -> Result<(), ConfigError> {
+/// A probe that may still answer must not be given up for lost: its lease is no
+/// less than the longest that an attempt may take.
+pub(super) fn check_lease(rules: &Rules, longest: Option<Duration>) -> Result<(), ConfigError> {
     let lease = rules.recovery.probe_lease;
-    let longest = lesser(attempt_timeout, deadline);
     if longest.is_some_and(|longest| longest > lease) {
         let value = format!("{lease:?}");
         let problem = "is shorter than an attempt may take";

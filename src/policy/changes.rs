@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::builder::check_lease;
 use crate::breaker::config::BreakerConfig;
 use crate::breaker::handle::Breaker;
 use crate::config::ConfigError;
@@ -57,10 +58,13 @@ impl PolicyChanges {
     }
 
     /// Checks everything before it changes anything.
+    ///
+    /// `longest` is what an attempt may take.
     pub(super) fn apply(
         self,
         live: &LiveSettings,
         breaker: Option<&Breaker>,
+        longest: Option<Duration>,
     ) -> Result<(), ConfigError> {
         live.change(|settings| {
             settings.max_attempts = self.max_attempts.unwrap_or(settings.max_attempts);
@@ -71,7 +75,10 @@ impl PolicyChanges {
             settings.min_useful_time = self.min_useful_time.unwrap_or(settings.min_useful_time);
             settings.check()?;
             match (&self.breaker, breaker) {
-                (Some(config), Some(breaker)) => breaker.reconfigure(config),
+                (Some(config), Some(breaker)) => {
+                    check_lease(&config.check()?, longest)?;
+                    breaker.reconfigure(config)
+                }
                 (Some(_), None) => {
                     let problem = "the policy was built without one";
                     Err(ConfigError::new("breaker", "settings", problem))

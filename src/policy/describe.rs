@@ -37,6 +37,7 @@ pub struct Description {
     schedule: Option<Duration>,
     deadline: Option<Duration>,
     most_sends: u32,
+    largest_hint: Duration,
     budget: Option<Terms>,
     breaker: Option<Rules>,
     warnings: Vec<String>,
@@ -44,6 +45,9 @@ pub struct Description {
 
 impl Description {
     /// The longest that a call can take; `None` if nothing bounds it.
+    ///
+    /// By its own settings: a server that asks for longer waits is obeyed, up to
+    /// the largest hint before each retry, and as long as the deadline allows.
     #[must_use]
     pub const fn worst_case(&self) -> Option<Duration> {
         self.worst_case
@@ -116,6 +120,7 @@ pub(super) fn describe<C, B: BreakerSettings>(policy: &Policy<C, B>) -> Descript
         schedule,
         deadline,
         most_sends: settings.max_attempts,
+        largest_hint: settings.largest_hint,
         budget: policy.shared.budget.as_ref().map(Budget::terms),
         breaker: policy.shared.stage.breakers.rules(),
         warnings: Vec::new(),
@@ -131,18 +136,8 @@ fn schedule(settings: &RetrySettings, timeout: Duration) -> Duration {
 }
 
 fn longest_waits(settings: &RetrySettings) -> Duration {
-    let mut waits = Duration::ZERO;
     let retries = settings.max_attempts.saturating_sub(1);
-    for retry in 0..retries {
-        let window = settings.backoff.window(retry);
-        waits = waits.saturating_add(window);
-        // Once a window has stopped growing, so do all that follow.
-        if retry > 0 && window == settings.backoff.window(retry - 1) {
-            let rest = retries - retry - 1;
-            return waits.saturating_add(window.saturating_mul(rest));
-        }
-    }
-    waits
+    settings.backoff.longest_sum(retries)
 }
 
 fn warnings(
@@ -172,7 +167,7 @@ fn warnings(
     if description.worst_case.is_none() {
         warnings.push(
             "neither a deadline nor an attempt timeout: a dependency that hangs holds its \
-             callers for ever"
+             callers for ever, and calls that they give up open no breaker"
                 .to_owned(),
         );
     }
@@ -233,6 +228,20 @@ impl fmt::Display for Description {
         writeln!(f, " and {} {sends}", self.most_sends)?;
         if let (true, Some(schedule)) = (self.deadline_cuts(), self.schedule) {
             writeln!(f, "  (without the deadline it could take {schedule:?})")?;
+        }
+        let has_time = self
+            .deadline
+            .is_none_or(|deadline| self.worst_case < Some(deadline));
+        if has_time && self.most_sends > 1 && !self.largest_hint.is_zero() {
+            let hint = self.largest_hint;
+            write!(
+                f,
+                "  (a server may ask for waits of up to {hint:?} before each retry"
+            )?;
+            match self.deadline {
+                Some(deadline) => writeln!(f, ", within {deadline:?} in all)")?,
+                None => writeln!(f, ")")?,
+            }
         }
         match self.budget {
             None => writeln!(f, "  retries are not budgeted")?,
@@ -301,7 +310,7 @@ fn write_breaker(f: &mut fmt::Formatter<'_>, rules: &Rules) -> fmt::Result {
     };
     write!(
         f,
-        "  for {:?} at first and {:?} at most, then admits {probes}",
+        "  for {:?} at first and {:?} at most, jitter aside, then admits {probes}",
         recovery.open_time, recovery.max_open_time
     )?;
     if recovery.ramp.is_zero() {

@@ -19,6 +19,7 @@ use crate::breaker::{BreakerSettings, BreakerStage, OneBreaker};
 use crate::classify::default::DefaultClassify;
 use crate::classify::traits::Classify;
 use crate::config::ConfigError;
+use crate::limit::lesser;
 use crate::moment::Moment;
 use crate::name::Name;
 use crate::retry::{LoopShared, RetryFuture, start};
@@ -145,7 +146,8 @@ impl<C> Policy<C> {
     ///
     /// # Errors
     ///
-    /// Settings that cannot work, and those of a breaker that take a new one
+    /// Settings that cannot work, among them a probe lease shorter than an
+    /// attempt may take, and those of a breaker that take a new one
     /// ([`Breaker::reconfigure`]). Nothing is changed then.
     ///
     /// # Examples
@@ -159,7 +161,8 @@ impl<C> Policy<C> {
     /// # Ok::<(), steadfast::ConfigError>(())
     /// ```
     pub fn reconfigure(&self, changes: PolicyChanges) -> Result<(), ConfigError> {
-        changes.apply(&self.shared.settings, self.breaker())
+        let longest = lesser(self.shared.stage.attempt.timeout(), self.total);
+        changes.apply(&self.shared.settings, self.breaker(), longest)
     }
 
     /// Makes a call without a service: `attempt` is called once per attempt.

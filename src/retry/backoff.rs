@@ -219,6 +219,24 @@ impl Backoff {
         grown.map_or(self.cap, |window| window.max(self.base).min(self.cap))
     }
 
+    /// What the waits before the first `retries` retries come to at the longest.
+    ///
+    /// Exact for a thousand of them. Those of a window that has not come to its cap by then grow
+    /// too slowly to be added one by one, and are taken to be at the cap.
+    pub(crate) fn longest_sum(&self, retries: u32) -> Duration {
+        const ADDED: u32 = 1_000;
+        let mut sum = Duration::ZERO;
+        for retry in 0..retries.min(ADDED) {
+            let window = self.window(retry);
+            sum = sum.saturating_add(window);
+            // All that follow are as long.
+            if window == self.cap || self.base.is_zero() || self.factor <= 1.0 {
+                return sum.saturating_add(window.saturating_mul(retries - retry - 1));
+            }
+        }
+        sum.saturating_add(self.cap.saturating_mul(retries.saturating_sub(ADDED)))
+    }
+
     /// The wait before retry number `retry`, counted from 0, if it fits into `room`.
     ///
     /// A draw always fits, because its window is cut to the room first.
@@ -274,7 +292,7 @@ mod tests {
     const SEC: Duration = Duration::from_secs(1);
 
     #[test]
-    fn windows_double_up_to_the_cap_and_never_overflow() {
+    fn a24_windows_double_up_to_the_cap_and_never_overflow() {
         let backoff = Backoff::exponential(2 * SEC, 300 * SEC);
         let windows: Vec<u64> = (0..10).map(|n| backoff.window(n).as_secs()).collect();
         assert_eq!(windows, [2, 4, 8, 16, 32, 64, 128, 256, 300, 300]);
@@ -357,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn draws_fill_the_capped_window_evenly_without_a_heap_at_the_cap() {
+    fn a14_draws_fill_the_capped_window_evenly_without_a_heap_at_the_cap() {
         let backoff = Backoff::full_jitter(100 * MS, SEC).seed(1);
         assert_uniform(
             SEC,

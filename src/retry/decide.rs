@@ -8,6 +8,7 @@ use crate::classify::verdict::{Again, Verdict, Work};
 use crate::error::Stopped;
 use crate::moment::Moment;
 use crate::refusal::Refusal;
+use crate::stage::timer::TICK;
 
 /// What is known after an attempt. The closures are asked only if all that
 /// comes before them spoke for another attempt.
@@ -66,13 +67,7 @@ where
     if !(situation.has_room)() {
         return Err(Stopped::CallCap);
     }
-    let room = match situation.deadline {
-        Moment::NEVER => Duration::MAX,
-        deadline => deadline
-            .since(now)
-            .checked_sub(settings.min_useful_time)
-            .ok_or(Stopped::Deadline)?,
-    };
+    let room = room(settings, situation.deadline, now).ok_or(Stopped::Deadline)?;
     let retry = situation.attempts.saturating_sub(1);
     let delay = match verdict.hint() {
         Some(hint) if hint > settings.largest_hint => return Err(Stopped::HintTooLong),
@@ -88,4 +83,20 @@ where
         }
     };
     Ok(Next { delay, charge })
+}
+
+/// How long a wait may be if an attempt is to follow it before the deadline;
+/// `None` if none can follow even at once.
+fn room(settings: &RetrySettings, deadline: Moment, now: Moment) -> Option<Duration> {
+    if deadline == Moment::NEVER {
+        return Some(Duration::MAX);
+    }
+    let left = deadline.since(now);
+    if left.is_zero() {
+        return None;
+    }
+    let room = left.checked_sub(settings.min_useful_time)?;
+    // However little time is said to be useful: a wait that ends with the
+    // deadline leads to no attempt.
+    Some(room.min(left.saturating_sub(TICK)))
 }

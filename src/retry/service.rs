@@ -21,6 +21,15 @@ use crate::stage::{InnerService, Stage};
 ///
 /// Always ready. The service inside is cloned once per call, and its
 /// readiness is waited for within the call.
+///
+/// An answer that is tried again is dropped before the wait, with the connection
+/// that its body holds. An error is kept, as the source of what may end the call
+/// when no further one comes: an error type must not hold what the next attempt
+/// needs.
+///
+/// A retry that a breaker would refuse is not waited for: the call ends at once
+/// with what the last attempt gave. A call that is already asleep when the
+/// breaker opens is not woken; it is refused when its wait is over.
 #[derive(Debug)]
 pub struct RetryService<S, T> {
     service: S,

@@ -3,11 +3,15 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use pin_project_lite::pin_project;
 use tokio::time::{Instant, Sleep, sleep_until};
 
 use crate::moment::Moment;
+
+/// A timer counts in milliseconds, and fires up to so much late.
+pub(crate) const TICK: Duration = Duration::from_millis(1);
 
 pin_project! {
     /// The only timer of a call: for the attempt timeout, the deadline and

@@ -35,11 +35,13 @@ impl Turn {
         self.now = None;
     }
 
-    /// Notes the verdict on a success for those who listen. For the others a
-    /// success is a success, and its verdict needs to be carried nowhere.
+    /// Notes the verdict on a success for those who listen, who are told how
+    /// long it took as well. For the others a success is a success, and its
+    /// verdict needs to be carried nowhere.
     #[inline]
     pub(crate) const fn succeeded(&mut self, verdict: Verdict) {
         if self.listens {
+            self.time_passes();
             self.success = Some(verdict);
         }
     }

@@ -184,7 +184,9 @@ impl Reference {
             Standing::Open { until } if now < *until => {
                 return Some(refused("open", Some(until - now)));
             }
-            Standing::HalfOpen { round, .. } if self.all_out(round) && now < lease_over(round) => {
+            Standing::HalfOpen { round, .. }
+                if !self.is_proven(round) && self.all_out(round) && now < lease_over(round) =>
+            {
                 let guess = self.settings.open_time.min(lease_over(round) - now);
                 return Some(refused("half_open", Some(guess)));
             }
@@ -225,6 +227,14 @@ impl Reference {
                     round: Vec::new(),
                 });
             }
+            // Fewer successes are asked for than when they came.
+            Standing::HalfOpen { round, .. } if self.is_proven(round) => {
+                self.recover(now);
+                if let Standing::Recovering(recovery) = &mut self.standing {
+                    let share = recovery.share(now);
+                    recovery.asked.push(share);
+                }
+            }
             Standing::HalfOpen { period, round } if self.all_out(round) => {
                 let period = *period;
                 self.change(Standing::HalfOpen {
@@ -249,6 +259,11 @@ impl Reference {
             placed,
             started: now,
         })
+    }
+
+    fn is_proven(&self, round: &[News]) -> bool {
+        let successes = round.iter().filter(|n| **n == News::Succeeded);
+        successes.count() >= self.settings.successes as usize
     }
 
     fn all_out(&self, round: &[News]) -> bool {
@@ -327,20 +342,23 @@ impl Reference {
                 return self.open(now, hint);
             }
         });
-        let successes = round.iter().filter(|n| **n == News::Succeeded).count();
         let answers = round
             .iter()
             .rev()
             .filter(|n| matches!(n, News::Succeeded | News::Neutral));
         let neutral = answers.take_while(|n| **n == News::Neutral).count();
+        let round = round.clone();
         let enough = match told {
-            Told::Success => successes >= self.settings.successes as usize,
+            Told::Success => self.is_proven(&round),
             Told::Neutral => neutral >= NEUTRAL_ANSWERS,
             _ => false,
         };
-        if !enough {
-            return;
+        if enough {
+            self.recover(now);
         }
+    }
+
+    fn recover(&mut self, now: u64) {
         if self.settings.ramp == 0 {
             return self.close(now);
         }

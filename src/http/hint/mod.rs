@@ -28,8 +28,8 @@ use pushback::Pushback;
 /// | `Retry-After` | whole seconds, or a date | RFC 9110 §10.2.3 |
 ///
 /// A number is ASCII digits, in optional whitespace; `+5`, `-1`, `1e3` and
-/// `NaN` are none, and neither is `1.5` as seconds. One too large for its type
-/// stays the largest: it never becomes a short wait.
+/// `NaN` are none, and neither is `1.5` as seconds. Zero means no wait. One too
+/// large for its type stays the largest: it never becomes a short wait.
 ///
 /// A date has one of the three forms of RFC 9110 §5.6.7 and must exist; a wrong
 /// day of the week, an offset instead of `GMT`, a leap second and years before

@@ -10,6 +10,8 @@ use crate::ConfigError;
 /// The most tokens that a setting may name. In millionths it is far below what `u64` holds, so no
 /// sum of two amounts overflows, and `f64` still holds every whole number up to it.
 pub(super) const MAX_TOKENS: f64 = 1e9;
+/// One of the parts that are counted.
+const LEAST: f64 = 1e-6;
 
 impl RetryBudget {
     /// Makes the budget itself, whose refill counts from this moment.
@@ -123,7 +125,7 @@ fn micros(
     }
     // 1.001 or 8.2 times a million comes out a hair short: rounding is what makes them exact.
     let micros = (value * TOKEN as f64).round() as u64;
-    if micros == 0 && value > 0.0 {
+    if value > 0.0 && value < LEAST {
         let problem = "is too small to be counted: must be 0 or at least 0.000001";
         return Err(ConfigError::new(field, value, problem));
     }
