@@ -158,8 +158,7 @@ impl BreakerConfig {
 
     /// How many calls the window must hold before the rate counts. Default:
     /// 20, or the size of a smaller count window. At most that size, and at
-    /// most 131,072 for a time window, which is what it can count however
-    /// bunched they come.
+    /// most 1,000,000 for a time window, which a tenth of it can count.
     pub const fn min_calls(mut self, calls: u32) -> Self {
         self.min_calls = Some(calls);
         self

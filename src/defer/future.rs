@@ -16,13 +16,13 @@ use crate::breaker::handle::Breaker;
 use crate::error::{Error, ErrorKind, ParkLimit, Stopped};
 use crate::refusal::Refusal;
 use crate::retry::Deferrable;
-use crate::scope::ambient::{Ambient, Collecting, Entered, leave_report};
+use crate::scope::ambient::{Ambient, Entered, collect, leave_report};
 use crate::scope::marks::Marks;
 use crate::scope::report::CallReport;
 use crate::sharded::Handle;
 use crate::span::Span;
 use crate::stage::timer::Timer;
-use crate::telemetry::{Observers, take_observers};
+use crate::telemetry::Observers;
 
 pin_project! {
     /// Future of a call that may be put off.
@@ -140,18 +140,8 @@ impl<Req, S: Deferrable<Req>> DeferFuture<Req, S> {
             *this.frame = this.frame.marked(Marks::REPORT_WANTED);
         }
         *this.frame = this.frame.capped_here();
-        let polled = {
-            let mut collecting = Collecting::new();
-            let polled = {
-                let _entered = Entered::new(this.frame);
-                future.poll(cx)
-            };
-            if let Some(report) = collecting.take() {
-                *this.report = Some(report);
-                *this.observers = take_observers();
-            }
-            polled
-        };
+        let poll = || future.poll(cx);
+        let polled = collect(this.frame, this.report, this.observers, poll);
         if std::mem::take(this.is_new) && !is_refused(&polled) {
             if let Some(breaker) = this.breaker.take() {
                 *this.is_counted = true;

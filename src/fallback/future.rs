@@ -13,12 +13,12 @@ use super::entry::FallbackEntry;
 use super::settings::{FallsThrough, Settings};
 use crate::classify::verdict::{Verdict, Work};
 use crate::error::{Error, ErrorKind};
-use crate::scope::ambient::{Ambient, Collecting, Entered, leave_report};
+use crate::scope::ambient::{Ambient, Entered, collect, leave_report};
 use crate::scope::marks::Marks;
 use crate::scope::report::{CallReport, ServedBy};
 use crate::sharded::Handle;
 use crate::stage::timer::Timer;
-use crate::telemetry::{Event, Observers, emit, take_observers};
+use crate::telemetry::{Event, Observers, emit};
 
 /// What is in scope for the primary and the entries.
 #[derive(Clone, Copy, Debug)]
@@ -171,18 +171,8 @@ where
         let PhaseProj::Primary { future } = this.phase.as_mut().project() else {
             unreachable!("called while waiting for the primary");
         };
-        let polled = {
-            let mut collecting = Collecting::new();
-            let polled = {
-                let _entered = Entered::new(&mut this.watch.frame);
-                future.poll(cx)
-            };
-            if let Some(report) = collecting.take() {
-                *this.report = Some(report);
-                *this.observers = take_observers();
-            }
-            polled
-        };
+        let frame = &mut this.watch.frame;
+        let polled = collect(frame, this.report, this.observers, || future.poll(cx));
         let result = match (polled, this.watch.frame.deadline()) {
             (Poll::Ready(result), _) => result,
             (Poll::Pending, Some(at)) => {

@@ -221,3 +221,23 @@ impl Drop for Collecting {
         drop(take_observers());
     }
 }
+
+/// Polls a call within `frame`. If it leaves a report, that takes the place of
+/// the one before, and so do those who observed it.
+pub(crate) fn collect<T>(
+    frame: &mut Ambient,
+    report: &mut Option<CallReport>,
+    observers: &mut Observers,
+    poll: impl FnOnce() -> T,
+) -> T {
+    let mut collecting = Collecting::new();
+    let polled = {
+        let _entered = Entered::new(frame);
+        poll()
+    };
+    if let Some(left) = collecting.take() {
+        *report = Some(left);
+        *observers = take_observers();
+    }
+    polled
+}
