@@ -211,14 +211,12 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
                 turn.time_passes();
                 *self.as_mut().project().phase = Phase::Due;
             }
-            let (started, request) = match self.phase {
-                Phase::Attempting(started) => (started, None),
-                Phase::Due => match self.as_mut().begin_again(&mut turn) {
-                    Ok((started, request)) => (started, Some(request)),
-                    Err(why) => return Poll::Ready(Err(self.not_begun(why, &mut turn))),
-                },
-                _ => panic!("call polled after it ended"),
+            assert_eq!(self.phase, Phase::Due, "call polled after it ended");
+            let (started, request) = match self.as_mut().begin_again(&mut turn) {
+                Ok(begun) => begun,
+                Err(why) => return Poll::Ready(Err(self.not_begun(why, &mut turn))),
             };
+            let request = Some(request);
             match ready!(self.as_mut().poll_attempt(started, request, &mut turn, cx)) {
                 Attempted::Success(answer) => {
                     self.succeeded(&mut turn);

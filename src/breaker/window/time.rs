@@ -324,7 +324,57 @@ mod tests {
             assert_eq!(counted(word(lap), tag(lap), false), Some(word(lap) + 1));
             let begun = tag(lap + 1) << TAG_SHIFT | 1;
             assert_eq!(counted(word(lap), tag(lap + 1), false), Some(begun));
-            assert_eq!(counted(word(lap + 1), tag(lap), false), None);
+            for ahead in [1, 2, 1000, TAG_MASK / 2] {
+                assert_eq!(counted(word(lap + ahead), tag(lap), false), None);
+            }
+            let behind = word(lap + TAG_MASK / 2 + 1);
+            assert_eq!(
+                counted(behind, tag(lap), false),
+                Some(tag(lap) << TAG_SHIFT | 1)
+            );
         }
+    }
+
+    /// As a thread finds it that met another at the word.
+    #[test]
+    fn who_finds_the_word_changed_counts_into_what_it_has_become() {
+        let (slot, place) = (AtomicU64::new(0), Place::of(25));
+        let begun = place.tag() << TAG_SHIFT | 1 << COUNT_BITS | 1;
+        assert_eq!(add_once_more(&slot, 1, place.tag(), true), None, "again");
+        assert_eq!(slot.load(Ordering::Relaxed), 0);
+        assert_eq!(add_once_more(&slot, 0, place.tag(), true), Some(true));
+        assert_eq!(slot.load(Ordering::Relaxed), begun);
+        let late = add_once_more(&slot, begun, place.tag() - 1, true);
+        assert_eq!(late, Some(false), "its lap is over");
+        assert_eq!(slot.load(Ordering::Relaxed), begun);
+    }
+
+    /// As after two threads have met.
+    #[test]
+    fn what_is_counted_in_lines_of_their_own_counts_as_well_and_is_swept_too() {
+        let (plan, window) = (plan(), TimeWindow::new(&plan()));
+        let here = |seconds| Place::of(number(&plan, 0, seconds * SECOND));
+        let counts = |seconds| {
+            let counts = window.counts(&plan, 0, seconds * SECOND);
+            (counts.total, counts.failures)
+        };
+        assert!(window.add(here(0), true));
+        assert!(window.spread.more().add_patiently(here(0), true));
+        assert!(window.spread.more().add_patiently(here(0), false));
+        assert!(window.add(here(1), false), "from now on there");
+        assert_eq!(window.slots.0[here(1).index].load(Ordering::Relaxed), 0);
+        assert_eq!(counts(1), (4, 2));
+        assert!(window.spread.more().add_patiently(here(12), false));
+        assert!(!window.spread.more().add_patiently(here(2), false), "late");
+        assert_eq!(counts(12), (1, 0));
+        // So long that the lower bits of the lap have come round.
+        let round = 12 + (SLOTS << 28);
+        window.note_judged(number(&plan, 0, 12 * SECOND) << 1);
+        assert_eq!(
+            window
+                .success(&plan, 0, round * SECOND, || 1)
+                .map(|counts| counts.total),
+            Some(1)
+        );
     }
 }
