@@ -573,6 +573,32 @@ async fn callers_without_time_do_not_open_the_breaker_for_those_who_have_some() 
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_server_is_punctual_from_the_very_moment_that_it_was_told() {
+    for (answered_after, state) in [(0.089, BreakerState::Open), (0.09, BreakerState::Closed)] {
+        let policy = bare()
+            .classify(HttpClassifier::new())
+            .attempt_timeout(secs(1.0))
+            .breaker(plain(BreakerConfig::consecutive(1)))
+            .build()
+            .unwrap();
+        let client = ServiceBuilder::new()
+            .resilience(policy.clone())
+            .layer(OutboundDeadlineLayer::new(DeadlineHeader::envoy()).reserving(secs(0.01)))
+            .service_fn(move |_: Request<()>| {
+                // The clock itself moves: timers are late by up to 2 ms.
+                let mut answers = task::spawn(tokio::time::advance(secs(answered_after)));
+                assert_pending!(answers.poll());
+                ready(Ok::<_, Infallible>(answer(504)))
+            });
+        let impatient = Scope::current().with_deadline(Deadline::after(secs(0.1)));
+        let call = impatient.wrap(client.oneshot(Request::new(())));
+        assert_eq!(call.await.unwrap().status(), 504);
+        let breaker = policy.breaker().unwrap();
+        assert_eq!(breaker.state(), state, "after {answered_after} s");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn no_attempt_begins_in_the_time_that_is_reserved() {
     let log = Log::default();
     // The backoff would end half a second into the reserve.
