@@ -7,8 +7,8 @@
 
 use std::cell::Cell;
 use std::ops::Deref;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// The owner's side: cloned with the service, not with the call.
 #[derive(Debug)]
@@ -38,8 +38,7 @@ pub(crate) struct Handle<T> {
 impl<T> Sharded<T> {
     pub(crate) fn new(value: T) -> Self {
         let value = Arc::new(value);
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        let shards = threads.next_power_of_two().clamp(2, 64);
+        let shards = parallelism().next_power_of_two().clamp(2, 64);
         let shards = (0..shards)
             .map(|_| {
                 let value = Arc::clone(&value);
@@ -89,6 +88,14 @@ impl<T> Deref for Handle<T> {
     fn deref(&self) -> &T {
         &self.shard.value
     }
+}
+
+/// How many threads can run at once. Asked for once: the answer may stand in
+/// files, and a call may be what asks.
+pub(crate) fn parallelism() -> usize {
+    static THREADS: OnceLock<usize> = OnceLock::new();
+    let ask = || std::thread::available_parallelism().map_or(1, usize::from);
+    *THREADS.get_or_init(ask)
 }
 
 /// A number for this thread; consecutive threads get consecutive ones.

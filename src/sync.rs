@@ -15,12 +15,17 @@ pub(crate) mod model;
 mod source {
     pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
     pub(crate) use loom::sync::{Mutex, MutexGuard};
+
+    pub(crate) use super::model::{OnceLock, this_thread};
 }
 
 #[cfg(not(all(test, steadfast_loom)))]
 mod source {
     pub(crate) use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
-    pub(crate) use std::sync::{Mutex, MutexGuard};
+    pub(crate) use std::sync::{Mutex, MutexGuard, OnceLock};
+
+    pub(crate) use crate::sharded::this_thread;
 }
 
-pub(crate) use source::{AtomicU32, AtomicU64, Mutex, MutexGuard, Ordering, fence};
+pub(crate) use source::this_thread;
+pub(crate) use source::{AtomicU32, AtomicU64, Mutex, MutexGuard, OnceLock, Ordering, fence};

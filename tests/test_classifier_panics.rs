@@ -1,15 +1,20 @@
-//! What observers hear of a call whose classifier panics: the end of the call and
-//! of each attempt, each once.
+//! A call whose classifier panics: observers hear of its end and of that of each
+//! attempt, each once, and what it held is given back.
 
-#![allow(clippy::unwrap_used)]
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that unwraps in vain should fail"
+)]
 
 use std::error::Error as StdError;
 use std::io;
-use std::panic::resume_unwind;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Waker};
 
 use steadfast::telemetry::{CallOutcome, Event, Observer};
-use steadfast::{Classify, Policy, Replay, Stopped, Verdict};
+use steadfast::{BreakerConfig, Classify, Policy, Replay, Stopped, Verdict};
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Panics {
@@ -131,4 +136,60 @@ async fn a_panic_while_another_attempt_is_decided_for_ends_the_attempt_once() {
 async fn a_panic_of_the_seal_is_still_an_end_of_the_call() {
     let heard = heard_of_a_call(Panics::Seal).await;
     assert_eq!(heard, (2, vec![(CallOutcome::Dropped, 2)]));
+}
+
+/// Panics once, in the memo.
+struct Startled(AtomicBool);
+
+impl Replay<()> for Startled {
+    type Memo = ();
+
+    fn memo(&self, (): &()) {
+        if !self.0.swap(true, Ordering::Relaxed) {
+            resume_unwind(Box::new("a classifier's panic"));
+        }
+    }
+
+    fn copy(&self, (): &()) -> Option<()> {
+        Some(())
+    }
+
+    fn idempotent(&self, (): &()) -> bool {
+        true
+    }
+}
+
+impl Classify<(), u16> for Startled {
+    fn classify(
+        &self,
+        (): &(),
+        _: Result<&u16, &(dyn StdError + Send + Sync + 'static)>,
+    ) -> Verdict {
+        Verdict::success()
+    }
+}
+
+/// It has the place of its admission still, and the copy of its request.
+#[tokio::test(start_paused = true)]
+async fn a_call_that_panicked_before_its_attempt_is_over_and_gives_its_place_back() {
+    let policy = Policy::builder("scripted")
+        .classify(Startled(AtomicBool::new(false)))
+        .max_attempts(2)
+        .breaker(BreakerConfig::consecutive(1).concurrency_limit(1))
+        .build()
+        .unwrap();
+    let sends = AtomicU32::new(0);
+    let mut call = Box::pin(policy.call(|| async {
+        sends.fetch_add(1, Ordering::Relaxed);
+        Ok::<_, io::Error>(200)
+    }));
+    let mut poll = || {
+        let mut cx = Context::from_waker(Waker::noop());
+        catch_unwind(AssertUnwindSafe(|| call.as_mut().poll(&mut cx))).is_err()
+    };
+    assert!(poll(), "it did not panic");
+    assert!(poll(), "it went on");
+    assert_eq!(sends.load(Ordering::Relaxed), 0);
+    drop(call);
+    assert_eq!(policy.breaker().unwrap().snapshot().in_flight(), 0);
 }

@@ -525,13 +525,20 @@ async fn a_handler_that_looks_when_it_is_called_sees_its_deadline() {
 fn punctual(
     policy: &Policy<HttpClassifier>,
 ) -> impl Service<Request<()>, Response = Answer, Error = Error, Future: Send> + Clone {
+    ServiceBuilder::new()
+        .resilience(policy.clone())
+        .service(punctual_hop())
+}
+
+fn punctual_hop()
+-> impl Service<Request<()>, Response = Answer, Error = tower::BoxError, Future: Send> + Clone + Send
+{
     let server = remote(
         ServiceBuilder::new()
             .layer(InboundDeadlineLayer::uncapped().trusting(DeadlineHeader::envoy()))
             .service_fn(|_: Request<()>| std::future::pending::<Result<Answer, Infallible>>()),
     );
     ServiceBuilder::new()
-        .resilience(policy.clone())
         .layer(OutboundDeadlineLayer::new(DeadlineHeader::envoy()).reserving(secs(0.01)))
         .service_fn(move |request: Request<()>| {
             let server = server.clone();
@@ -569,6 +576,39 @@ async fn callers_without_time_do_not_open_the_breaker_for_those_who_have_some() 
         let call = enough.wrap(client.clone().oneshot(Request::new(())));
         assert_eq!(call.await.unwrap().status(), 504);
         assert_eq!(breaker.state(), state);
+    }
+}
+
+/// What stands between attempt and header may have a scope of its own.
+#[tokio::test(start_paused = true)]
+async fn what_the_next_hop_was_granted_is_known_through_scopes_and_captures() {
+    let policy = bare()
+        .classify(HttpClassifier::new())
+        .attempt_timeout(secs(1.0))
+        .deadline(secs(30.0))
+        .max_attempts(3)
+        .breaker(plain(BreakerConfig::consecutive(1)))
+        .build()
+        .unwrap();
+    let scoped = ServiceBuilder::new()
+        .resilience(policy.clone())
+        .service_fn(|request| Scope::current().wrap(punctual_hop().oneshot(request)));
+    let captured = ServiceBuilder::new()
+        .resilience(policy.clone())
+        .service_fn(|request| async {
+            let hop = CallReport::capture(punctual_hop().oneshot(request));
+            hop.await.0
+        });
+    let clients = [
+        tower::util::BoxCloneService::new(scoped),
+        tower::util::BoxCloneService::new(captured),
+    ];
+    for client in clients {
+        let impatient = Scope::current().with_deadline(Deadline::after(secs(0.1)));
+        let answer = impatient.wrap(client.oneshot(Request::new(()))).await;
+        assert_eq!(answer.unwrap().status(), 504);
+        let state = policy.breaker().unwrap().state();
+        assert_eq!(state, BreakerState::Closed, "it had no time to give");
     }
 }
 

@@ -322,6 +322,33 @@ async fn a_claim_of_a_poll_that_panicked_is_nobodys() {
     assert_eq!(heard(&other), (1, 0));
 }
 
+/// The service of an outer stack claims, and catches the panic of a call that it
+/// makes, whose own claim is kept.
+#[tokio::test(start_paused = true)]
+async fn a_panic_further_in_takes_no_claim_and_leaves_none() {
+    for claims in [true, false] {
+        let (outer, inner) = (counting(), counting());
+        let kept = Mutex::new(None);
+        let panics = || {
+            poll_fn(|_| -> Poll<Result<(), std::io::Error>> {
+                *kept.lock().unwrap() = LatePermit::claim();
+                panic!("in the middle of a poll")
+            })
+        };
+        let call = outer.call(|| async {
+            let claim = if claims { LatePermit::claim() } else { None };
+            let mut call = task::spawn(inner.call(panics));
+            catch_unwind(AssertUnwindSafe(|| drop(call.poll()))).unwrap_err();
+            Ok::<_, std::io::Error>(claim)
+        });
+        let claim = call.await.unwrap();
+        let kept = kept.into_inner().unwrap().unwrap();
+        assert!(kept.take().is_none(), "the outer permit is not its");
+        assert_eq!(heard(&outer), (u64::from(!claims), 0));
+        assert_eq!(claim.is_some_and(|claim| claim.take().is_some()), claims);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_call_that_is_dropped_after_a_claim_counts_as_any_other() {
     let policy = Policy::builder("feed")

@@ -187,6 +187,9 @@ where
                 if timer.poll_until_moment(self.until(limits), cx).is_pending() {
                     return Poll::Pending;
                 }
+                // A service that holds on to its thread may have outlasted the
+                // limit within this very poll.
+                turn.time_passes();
                 let waiting = running.is_waiting();
                 running.let_go();
                 unsuccessful(self.cut_short(waiting, limits, turn.now()))

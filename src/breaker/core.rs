@@ -1,7 +1,7 @@
 //! One breaker's shared state: the machine behind a lock that only changes of
 //! state take, and in front of it the words that every call reads.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -25,7 +25,7 @@ use crate::moment::Moment;
 use crate::name::Name;
 use crate::refusal::{Refusal, RefusalReason};
 use crate::span::{Span, nanos};
-use crate::sync::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, OnceLock, Ordering};
 use crate::telemetry::Observer;
 
 mod facts;

@@ -92,23 +92,47 @@ pub(super) struct Claim {
     slot: Arc<Slot>,
 }
 
-/// Takes the claim that was left in the poll that has just ended, or, before a
-/// poll, by whoever polls in its turn.
-#[inline(always)]
-pub(super) fn left() -> Option<Claim> {
-    if IS_LEFT.get() { left_behind() } else { None }
+/// The claim that was there before a poll, to be there again after it: that is
+/// for an attempt further out, whose service claimed and then made a call of its
+/// own.
+pub(super) struct Around {
+    of_outer: Option<Claim>,
 }
 
-/// The claim that was left in a poll, after which the one that was there before
-/// it is there again: that is for an attempt further out, whose service claimed
-/// and then made a call of its own.
-#[inline(always)]
-pub(super) fn left_within(of_outer: Option<Claim>) -> Option<Claim> {
-    let claim = left();
-    if let Some(of_outer) = of_outer {
-        leave_again(of_outer);
+impl Around {
+    /// Before a poll.
+    #[inline(always)]
+    pub(super) fn new() -> Self {
+        Self { of_outer: left() }
     }
-    claim
+
+    /// After it: the claim that was left in it.
+    #[inline(always)]
+    pub(super) fn left_within(mut self) -> Option<Claim> {
+        let claim = left();
+        if let Some(of_outer) = self.of_outer.take() {
+            leave_again(of_outer);
+        }
+        std::mem::forget(self);
+        claim
+    }
+}
+
+/// After a poll that panicked, whose claim is nobody's; the service further out
+/// may go on.
+impl Drop for Around {
+    fn drop(&mut self) {
+        drop(left());
+        if let Some(of_outer) = self.of_outer.take() {
+            leave_again(of_outer);
+        }
+    }
+}
+
+/// Takes the claim that was left on this thread.
+#[inline(always)]
+fn left() -> Option<Claim> {
+    if IS_LEFT.get() { left_behind() } else { None }
 }
 
 #[cold]
@@ -120,7 +144,7 @@ fn leave_again(of_outer: Claim) {
 #[cold]
 fn left_behind() -> Option<Claim> {
     IS_LEFT.set(false);
-    // A poll that panicked may have left one that nobody waits for any more.
+    // Nobody may wait for it any more.
     LEFT.take()
         .filter(|slot| Arc::strong_count(slot) > 1)
         .map(|slot| Claim { slot })

@@ -420,7 +420,9 @@ impl<K: Hash + Eq + Clone> Shared<K> {
         // Pairs with the fence in `known`.
         fence(Ordering::SeqCst);
         let unheld = entry.breaker.is_unshared();
-        // A call that ended in the meantime may have failed.
+        // A call that ended in the meantime may have failed: whoever finds its
+        // handle gone finds what it left behind.
+        fence(Ordering::Acquire);
         let goes = unheld && entry.breaker.core().is_forgettable(now, self.idle);
         if !goes {
             entry.retired.store(false, Ordering::Relaxed);

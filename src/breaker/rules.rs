@@ -136,7 +136,7 @@ const SAMPLE: u32 = 10;
 const SAMPLE_RUN: u32 = 5;
 
 const SHORTEST_WINDOW: Duration = Duration::from_millis(10);
-const LARGEST_WINDOW: u32 = 1_000_000;
+pub(super) const LARGEST_WINDOW: u32 = 1_000_000;
 
 /// Rates are compared as whole parts of this, so that 0.29 over 100 calls is
 /// reached by the 29th failure: as a float it is not.

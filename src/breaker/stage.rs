@@ -8,7 +8,7 @@ use pin_project_lite::pin_project;
 
 use super::core::Core;
 use super::handle::Breaker;
-use super::late::{self, Claim};
+use super::late::{Around, Claim};
 use super::ticket::Ticket;
 use crate::classify::verdict::Verdict;
 use crate::error::Stopped;
@@ -207,17 +207,17 @@ where
         cx: &mut Context<'_>,
     ) -> Poll<Attempted<T::Response>> {
         let this = running.project();
-        let of_outer = late::left();
+        let around = Around::new();
         let attempt = &self.attempt;
         match attempt.poll_attempt(this.attempt, request, timer, turn, limits, cx) {
             Poll::Pending => {
-                if let Some(claim) = late::left_within(of_outer) {
+                if let Some(claim) = around.left_within() {
                     *this.claim = Some(claim);
                 }
                 Poll::Pending
             }
             Poll::Ready(Attempted::Success(answer)) => {
-                let claim = late::left_within(of_outer).or(this.claim.take());
+                let claim = around.left_within().or(this.claim.take());
                 let breaker = self.breakers.breaker(this.picked);
                 if let (Some(breaker), Some(ticket)) = (breaker, this.ticket.take()) {
                     let (core, started) = (breaker.core(), limits.started);
@@ -229,7 +229,7 @@ where
                 Poll::Ready(Attempted::Success(answer))
             }
             Poll::Ready(Attempted::Unsuccess(unsuccess)) => {
-                drop(late::left_within(of_outer));
+                drop(around.left_within());
                 *this.claim = None;
                 let breaker = self.breakers.breaker(this.picked);
                 if let (Some(breaker), Some(ticket)) = (breaker, this.ticket.take()) {

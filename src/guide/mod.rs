@@ -25,3 +25,6 @@ pub mod what_to_alert_on {}
 #[cfg(feature = "test-util")]
 #[doc = include_str!("testing_your_policy.md")]
 pub mod testing_your_policy {}
+
+#[doc = include_str!("what_it_costs.md")]
+pub mod what_it_costs {}

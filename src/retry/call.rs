@@ -40,8 +40,8 @@ enum Phase {
     Fresh,
     /// An attempt is under way since then.
     Attempting(Moment),
-    /// An attempt has ended, observers know it, and what follows is decided:
-    /// only a panic of the classifier ends a call here.
+    /// Between attempts: what follows is decided, or the next one is about to
+    /// begin. Only a panic of the classifier ends a call here.
     Deciding,
     /// About to make an attempt, which the budget has paid for.
     Due,
@@ -211,10 +211,12 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
                 turn.time_passes();
                 *self.as_mut().project().phase = Phase::Due;
             }
-            assert_eq!(self.phase, Phase::Due, "call polled after it ended");
-            let (started, request) = match self.as_mut().begin_again(&mut turn) {
-                Ok(begun) => begun,
-                Err(why) => return Poll::Ready(Err(self.not_begun(why, &mut turn))),
+            let (started, request) = match self.phase {
+                Phase::Due => match self.as_mut().begin_again(&mut turn) {
+                    Ok(begun) => begun,
+                    Err(why) => return Poll::Ready(Err(self.not_begun(why, &mut turn))),
+                },
+                _ => panic!("call polled after it ended"),
             };
             let request = Some(request);
             match ready!(self.as_mut().poll_attempt(started, request, &mut turn, cx)) {
@@ -259,13 +261,14 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
         if let Some(budget) = &this.shared.budget {
             budget.enter();
         }
-        *this.phase = Phase::Due;
+        *this.phase = Phase::Deciding;
         Turn::new(this.shared.observers.listen() || scope.marks.any(Marks::REPORT_WANTED))
     }
 
     /// As `begin`, which is for the first poll alone to hold.
     #[inline(never)]
-    fn begin_again(self: Pin<&mut Self>, turn: &mut Turn) -> Result<(Moment, Req), NotBegun> {
+    fn begin_again(mut self: Pin<&mut Self>, turn: &mut Turn) -> Result<(Moment, Req), NotBegun> {
+        *self.as_mut().project().phase = Phase::Deciding;
         self.begin(turn)
     }
 

@@ -70,7 +70,7 @@ impl Ended {
         match (refusal, unheard) {
             (Some(refusal), None) => {
                 let error = Error::refused(refusal, dependency);
-                leave_refusal(&error);
+                leave_refusal(&refusal, &error);
                 error
             }
             (refusal, unheard) => Self::told(dependency, refusal, unheard),

@@ -126,6 +126,14 @@ impl Ambient {
         Self::change(|current| current.marks = current.marks.set(Marks::GIVEN_UP, given_up));
     }
 
+    /// Hands on what was noted for the attempt around in a scope that was
+    /// polled within it.
+    pub(crate) fn pass_on_grant(self) {
+        if self.granted_until != Moment::NEVER {
+            Self::change(|current| current.granted_until = self.granted_until);
+        }
+    }
+
     fn change(change: impl FnOnce(&mut Self)) {
         at_current(|cell| {
             let mut current = cell.get();

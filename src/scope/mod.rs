@@ -141,6 +141,7 @@ impl<F: Future> Future for Scoped<F> {
         let entered = Entered::new(&mut frame);
         let polled = this.future.poll(cx);
         drop(entered);
+        frame.pass_on_grant();
         let marks = this.ambient.marks;
         this.ambient.marks = marks.set(Marks::GIVEN_UP, frame.given_up());
         if polled.is_ready() {

@@ -183,6 +183,7 @@ impl<F: Future> Future for Capture<F> {
             *this.report = collecting.take().or(*this.report);
             polled
         };
+        frame.pass_on_grant();
         Ambient::mark_given_up(frame.given_up());
         polled.map(|output| (output, *this.report))
     }

@@ -4,6 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use loom::model::Builder;
+use loom::sync::Mutex;
+use loom::sync::atomic::AtomicBool;
 use loom::thread;
 use tokio::time::Instant;
 
@@ -33,6 +35,18 @@ fn thread_name() -> String {
     name.trim_start_matches("steadfast::").to_owned()
 }
 
+/// Two threads at once, where three would take too long.
+pub(crate) fn both<S: 'static, A: 'static, B>(
+    shared: &Arc<S>,
+    a: impl FnOnce(&S) -> A + 'static,
+    b: impl FnOnce(&S) -> B,
+) -> (A, B) {
+    let for_a = Arc::clone(shared);
+    let a = thread::spawn(move || a(&for_a));
+    let b = b(shared);
+    (a.join().unwrap(), b)
+}
+
 /// Three threads at once, on what they share.
 pub(crate) fn together<S: 'static, A: 'static, B: 'static, C>(
     shared: &Arc<S>,
@@ -45,6 +59,52 @@ pub(crate) fn together<S: 'static, A: 'static, B: 'static, C>(
     let b = thread::spawn(move || b(&for_b));
     let c = c(shared);
     (a.join().unwrap(), b.join().unwrap(), c)
+}
+
+/// A number for this thread, the same in each interleaving.
+pub(crate) fn this_thread() -> usize {
+    // The only way to tell them apart that is the same in each run.
+    let id = format!("{:?}", thread::current().id());
+    let digits: String = id.chars().filter(char::is_ascii_digit).collect();
+    digits.parse().unwrap()
+}
+
+/// The standard library's, with what it promises told to the models: one value
+/// is made, and whoever sees it sees all that was done to make it.
+#[derive(Debug)]
+pub(crate) struct OnceLock<T> {
+    is_made: AtomicBool,
+    making: Mutex<()>,
+    value: std::sync::OnceLock<T>,
+}
+
+impl<T> OnceLock<T> {
+    pub(crate) fn new() -> Self {
+        Self {
+            is_made: AtomicBool::new(false),
+            making: Mutex::new(()),
+            value: std::sync::OnceLock::new(),
+        }
+    }
+
+    pub(crate) fn get(&self) -> Option<&T> {
+        let is_made = self.is_made.load(loom::sync::atomic::Ordering::Acquire);
+        is_made.then(|| self.value.get().unwrap())
+    }
+
+    pub(crate) fn get_or_init(&self, make: impl FnOnce() -> T) -> &T {
+        if let Some(value) = self.get() {
+            return value;
+        }
+        let making = self.making.lock().unwrap();
+        if self.value.get().is_none() {
+            self.value.set(make()).ok();
+            self.is_made
+                .store(true, loom::sync::atomic::Ordering::Release);
+        }
+        drop(making);
+        self.value.get().unwrap()
+    }
 }
 
 /// How many hold something at the moment, and that these are never too many.

@@ -40,7 +40,7 @@ mod left;
 #[cfg(feature = "metrics")]
 mod metrics;
 mod observer;
-mod trace;
+pub(crate) mod trace;
 
 pub use event::{CallOutcome, Event};
 pub(crate) use left::{leave_observers, take_observers};

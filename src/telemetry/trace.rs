@@ -4,11 +4,26 @@ use std::time::Duration;
 
 use super::event::Event;
 use crate::error::ParkLimit;
+use crate::refusal::Refusal;
 
 const TARGET: &str = "steadfast";
 
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Apart, for those of whom no observer hears: the most frequent of events is
+/// then shown without being made.
+#[inline]
+pub(crate) fn refused(attempts: u32, refusal: &Refusal) {
+    tracing::debug!(
+        target: TARGET,
+        dependency = refusal.dependency(),
+        attempts,
+        refusal = refusal.reason().as_str(),
+        retry_after_ms = refusal.retry_after().map(millis),
+        "refused"
+    );
 }
 
 /// What is shown of an event is worked out only if somebody listens at its
@@ -101,14 +116,7 @@ pub(super) fn trace(event: &Event<'_>) {
             reason = %verdict.map_or("no attempt".into(), |verdict| verdict.reason()),
             "stopped"
         ),
-        Event::Refused { attempts, refusal } => tracing::debug!(
-            target: TARGET,
-            dependency = refusal.dependency(),
-            attempts,
-            refusal = refusal.reason().as_str(),
-            retry_after_ms = refusal.retry_after().map(millis),
-            "refused"
-        ),
+        Event::Refused { attempts, refusal } => refused(attempts, &refusal),
         Event::OutOfTime {
             dependency,
             attempts,

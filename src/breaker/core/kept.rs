@@ -12,8 +12,8 @@ use crate::draws::Draws;
 use crate::span::nanos;
 use crate::sync::{AtomicU64, Mutex, MutexGuard};
 
-/// Made at the first failure, or when somebody steers or observes it: of a
-/// million breakers most never need theirs, which is two thirds of a breaker.
+/// Made at the first failure, or when somebody limits, steers or observes it: of
+/// a million breakers most never need theirs, which is two thirds of a breaker.
 #[derive(Debug)]
 pub(super) struct Kept {
     /// Until when a shut door stays shut.

@@ -4,6 +4,7 @@
 //! state was told exactly once and that the door shows what the machine says.
 
 mod by_hand;
+mod first;
 mod half_open;
 mod late;
 mod limit;

@@ -290,10 +290,8 @@ impl<W: Rolling> Paced<W> {
         let counts = if thresholds.is_slow(call.ran) {
             self.slow.failure(plan, call)
         } else {
-            {
-                let minimum = || thresholds.min_calls();
-                self.slow.success(plan, call.generation, call.now, minimum)
-            }
+            let minimum = || thresholds.min_calls();
+            self.slow.success(plan, call.generation, call.now, minimum)
         };
         counts.is_some_and(|counts| thresholds.too_many_slow(counts))
     }

@@ -1,13 +1,14 @@
 //! Each window under three writers, in every interleaving.
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use super::count::CountWindow;
 use super::run::Run;
 use super::time::TimeWindow;
 use super::*;
-use crate::sync::model::{check, together};
+use crate::sync::model::{both, check, together};
 use crate::sync::{AtomicU32, Ordering};
 
 /// A window and the generation that is published after its period has begun,
@@ -233,23 +234,73 @@ fn a_slot_that_moves_on_keeps_the_new_and_drops_the_old() {
     });
 }
 
+/// Three who meet at one word: whoever is in the way twice counts in words of
+/// its own, in lines that it makes or finds made. Nothing is lost, and whoever
+/// comes last sees them all.
+#[test]
+fn a_time_window_whose_writers_meet_is_exact_once_they_are_done() {
+    // Not parts of the model: whether it went where it was to go.
+    let (met, apart) = (
+        Arc::new(AtomicBool::new(false)),
+        Arc::new(AtomicBool::new(false)),
+    );
+    let (has_met, was_apart) = (Arc::clone(&met), Arc::clone(&apart));
+    check(move || {
+        let window = time_window();
+        let twice = |window: &TimeWindow| {
+            let first = count(window, 0, 0, true);
+            (first, count(window, 0, 0, true))
+        };
+        let (a, b, c) = together(&window, twice, twice, |window| count(window, 0, 0, true));
+        assert_eq!(window.counts(&plan(), 0, 0), counts(5, 5));
+        let seen = [a.0, a.1, b.0, b.1, c].map(|counts| counts.unwrap().failures);
+        assert_eq!(seen.into_iter().max(), Some(5), "{seen:?}");
+        let is_spread = if window.is_spread() {
+            &has_met
+        } else {
+            &was_apart
+        };
+        is_spread.store(true, std::sync::atomic::Ordering::Relaxed);
+    });
+    for seen in [met, apart] {
+        assert!(seen.load(std::sync::atomic::Ordering::Relaxed));
+    }
+}
+
 /// So long after the last outcome that the lower bits of its lap come round:
-/// what is held is nobody's. Two who find that at once may empty what the other
-/// has just counted, and never count what was there.
+/// what is held is nobody's. All who find that at once empty it, and none of
+/// them what another has counted since.
 #[test]
 fn what_looks_the_same_after_ages_is_emptied() {
-    const ROUND: u64 = 10 << 28;
+    const ROUND: u64 = 10 << 22;
     check(|| {
         let window = time_window();
+        // So late that what is empty need not be emptied, which would take the
+        // model too long.
         for _ in 0..3 {
-            count(&window, 0, 0, true);
+            count(&window, 0, ROUND, true);
         }
-        let fail = |window: &TimeWindow| count(window, 0, ROUND, true);
-        // Each goes through all slots: with a third there is no end to it.
-        together(&window, fail, fail, |_| ());
-        let held = window.counts(&plan(), 0, ROUND * SLOT);
-        assert!((1..=2).contains(&held.failures), "{held:?}");
-        assert_eq!(held.total, held.failures);
+        let fail = |window: &TimeWindow| count(window, 0, 2 * ROUND, true);
+        both(&window, fail, fail);
+        assert_eq!(window.counts(&plan(), 0, 2 * ROUND * SLOT), counts(2, 2));
+    });
+}
+
+/// At the turn of an age, with traffic: what is of the window stays, though it
+/// is swept, and what is older goes.
+#[test]
+fn a_sweep_takes_nothing_out_of_the_window() {
+    const AGE: u64 = 10 << 18;
+    check(|| {
+        let window = time_window();
+        // Numbers begin with eleven: eleven slots before it the age begins.
+        count(&window, 0, AGE - 40, true);
+        count(&window, 0, AGE - 15, true);
+        let fail = |slot| move |window: &TimeWindow| count(window, 0, AGE - slot, true);
+        // One is late, and has nothing to sweep.
+        both(&window, fail(12), fail(10));
+        assert_eq!(window.counts(&plan(), 0, (AGE - 10) * SLOT), counts(3, 3));
+        assert_eq!(window.counts(&plan(), 0, (AGE - 2) * SLOT), counts(1, 1));
     });
 }
 

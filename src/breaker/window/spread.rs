@@ -6,10 +6,9 @@
 //! of a million, or sees a call now and then, never needs it, and has a pointer
 //! to nothing.
 
-use std::sync::OnceLock;
-
 use super::time::Slots;
-use crate::sharded::this_thread;
+use crate::sharded::parallelism;
+use crate::sync::{OnceLock, this_thread};
 
 /// Lines for this many threads; more of them share.
 const MOST: usize = 16;
@@ -30,10 +29,9 @@ struct More {
 struct Line(Slots);
 
 impl More {
-    fn new() -> Self {
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        let lines = threads.next_power_of_two().clamp(2, MOST);
-        let lines = (0..lines).map(|_| Line(Slots::new())).collect();
+    fn new(slots: impl Fn() -> Slots) -> Self {
+        let lines = parallelism().next_power_of_two().clamp(2, MOST);
+        let lines = (0..lines).map(|_| Line(slots())).collect();
         Self { lines }
     }
 
@@ -43,7 +41,7 @@ impl More {
 }
 
 impl Spread {
-    pub(super) const fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self {
             more: OnceLock::new(),
         }
@@ -55,10 +53,11 @@ impl Spread {
         self.more.get().map(|more| more.own())
     }
 
-    /// This thread's slots.
+    /// This thread's slots; if there are none yet, each begins as `slots`.
     #[cold]
-    pub(super) fn more(&self) -> &Slots {
-        self.more.get_or_init(|| Box::new(More::new())).own()
+    pub(super) fn more(&self, slots: impl Fn() -> Slots) -> &Slots {
+        let more = || Box::new(More::new(slots));
+        self.more.get_or_init(more).own()
     }
 
     /// The slots of all threads.

@@ -146,12 +146,12 @@ fn idle_time_of_any_length_empties_a_time_window() {
     let config = BreakerConfig::failure_rate(0.5)
         .window(Window::time(Duration::from_secs(10)))
         .min_calls(4);
-    // The lower bits of a slot's lap come round after 2^28 windows.
-    const ROUND: u64 = 10 << 28;
+    // The lower bits of a slot's lap come round after 2^22 windows.
+    const ROUND: u64 = 10 << 22;
     for idle in [
         10,
         32_768,
-        10 << 20,
+        10 << 18,
         400 * 24 * 3600,
         ROUND,
         ROUND - 10,
@@ -192,6 +192,15 @@ fn an_outcome_that_comes_a_window_late_is_left_out() {
     }
     assert!(!meter.hear(0, 100 * SECOND, true));
     assert!(!meter.hear(0, 100 * SECOND, false));
+}
+
+#[test]
+fn one_slot_holds_the_largest_minimum_of_calls() {
+    let most = 1_000_000;
+    let meter = meter(&BreakerConfig::failure_rate(0.5).min_calls(most));
+    for call in 1..=most {
+        assert_eq!(meter.hear(0, 0, true), call == most, "call {call}");
+    }
 }
 
 #[test]

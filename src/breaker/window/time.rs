@@ -19,9 +19,12 @@ pub(super) const SLOTS_LEN: usize = 10;
 ///
 /// # Memory ordering
 ///
-/// The words are relaxed: each carries all that depends on it. Where an outcome
-/// can trip, a fence stands between counting it and looking at the other words,
-/// so that of two who count at the same time the later one sees both.
+/// Of a slot's counts nothing else depends, so that relaxed accesses would do,
+/// but for two things. Where an outcome can trip, a fence stands between
+/// counting it and looking at the other words, so that of two who count at the
+/// same time the later one sees both. And what is counted is released, and
+/// acquired by who sweeps: whoever finds an outcome of a new age in a slot finds
+/// the age noted as well, and leaves it there.
 #[derive(Debug)]
 pub(super) struct TimeWindow {
     /// The latest number at which the window was looked at, and in the lowest
@@ -37,15 +40,18 @@ pub(super) struct TimeWindow {
 #[derive(Debug)]
 pub(super) struct Slots([AtomicU64; SLOTS_LEN]);
 
-// lower bits of the lap (28) | failures (18) | total (18)
-const COUNT_BITS: u32 = 18;
+// lower bits of the lap (22) | failures (21) | total (21)
+//
+// A slot holds two million, half of which is still the largest minimum of calls
+// that a breaker may be told to wait for.
+const COUNT_BITS: u32 = 21;
 const COUNT_MASK: u64 = (1 << COUNT_BITS) - 1;
 const TAG_SHIFT: u32 = 2 * COUNT_BITS;
 const TAG_MASK: u64 = u64::MAX >> TAG_SHIFT;
 
-/// Laps are swept out in ages of this many bits, so that the lower bits of two
-/// laps in the window always tell which is the later.
-const AGE_BITS: u32 = 20;
+/// Laps are swept out in ages of this many bits, so that the lower bits of a
+/// slot's lap and of the present one always tell which is the later.
+const AGE_BITS: u32 = 18;
 
 /// A slot's number, taken apart.
 #[derive(Clone, Copy)]
@@ -153,8 +159,13 @@ impl TimeWindow {
         let slots = self.spread.slots().unwrap_or(&self.slots);
         match slots.add(place, failed) {
             Some(found) => found,
-            None => self.spread.more().add_patiently(place, failed),
+            None => self.spread_out(place).add_patiently(place, failed),
         }
+    }
+
+    /// This thread's own slots from now on.
+    fn spread_out(&self, place: Place) -> &Slots {
+        self.spread.more(|| Slots::before(place.lap))
     }
 
     /// What the window that ends with this slot holds.
@@ -166,23 +177,39 @@ impl TimeWindow {
         counts
     }
 
-    /// Empties what has left the window, once in an age: every twelve days
+    /// Empties what has left the window, once in an age: every thirty days
     /// with slots of a second.
     ///
     /// Idle time may have lasted for ages, and the lower bits of laps have come
-    /// round: then nothing in the slots is of this window, whatever it says.
+    /// round: then nothing in the slots is of this window, whatever it says,
+    /// until somebody has swept and counted. Who has swept notes it before, so
+    /// that another who still sweeps leaves alone what is counted from then on.
     #[cold]
     fn sweep(&self, number: u64, newest: u64) {
         let is_idle = || number - newest > 2 * SLOTS && self.newest() == newest;
         let lap = Place::of(number).lap;
         self.slots.sweep(lap, is_idle);
         self.spread.each(|slots| slots.sweep(lap, is_idle));
+        self.note_judged(number << 1);
     }
 }
 
+/// A slot with nothing in it, that this lap and the one before it may begin.
+const fn empty_before(lap: u64) -> u64 {
+    (lap.wrapping_sub(2) & TAG_MASK) << TAG_SHIFT
+}
+
 impl Slots {
-    pub(super) fn new() -> Self {
+    /// As a breaker begins, in whose first outcome they are swept if that comes
+    /// ages later.
+    fn new() -> Self {
         Self(std::array::from_fn(|_| AtomicU64::new(0)))
+    }
+
+    /// Empty ones that come into use in this lap.
+    fn before(lap: u64) -> Self {
+        let empty = empty_before(lap);
+        Self(std::array::from_fn(|_| AtomicU64::new(empty)))
     }
 
     /// Whether the outcome found its slot; `None` if another thread was at it
@@ -194,7 +221,7 @@ impl Slots {
         let Some(new) = counted(word, place.tag(), failed) else {
             return Some(false);
         };
-        match slot.compare_exchange(word, new, Ordering::Relaxed, Ordering::Relaxed) {
+        match slot.compare_exchange(word, new, Ordering::Release, Ordering::Relaxed) {
             Ok(_) => Some(true),
             Err(changed) => add_once_more(slot, changed, place.tag(), failed),
         }
@@ -228,12 +255,13 @@ impl Slots {
 
     /// Empties the slots that are older than the lap before this one, or all.
     fn sweep(&self, lap: u64, is_idle: impl Fn() -> bool) {
-        let empty = (lap.wrapping_sub(2) & TAG_MASK) << TAG_SHIFT;
+        let empty = empty_before(lap);
         for slot in &self.0 {
-            let word = slot.load(Ordering::Relaxed);
+            // Before it is asked whether the window is idle: see above.
+            let word = slot.load(Ordering::Acquire);
             let behind = lap.wrapping_sub(word >> TAG_SHIFT) & TAG_MASK;
             let is_old = (2..=TAG_MASK / 2).contains(&behind);
-            if is_old || is_idle() {
+            if word != empty && (is_old || is_idle()) {
                 // If somebody counts meanwhile, there is something to keep.
                 let (done, failed) = (Ordering::Relaxed, Ordering::Relaxed);
                 slot.compare_exchange(word, empty, done, failed).ok();
@@ -247,7 +275,7 @@ fn add_once_more(slot: &AtomicU64, word: u64, tag: u64, failed: bool) -> Option<
     let Some(new) = counted(word, tag, failed) else {
         return Some(false);
     };
-    let added = slot.compare_exchange(word, new, Ordering::Relaxed, Ordering::Relaxed);
+    let added = slot.compare_exchange(word, new, Ordering::Release, Ordering::Relaxed);
     added.is_ok().then_some(true)
 }
 
@@ -270,16 +298,26 @@ fn begun(word: u64, tag: u64, one: u64) -> Option<u64> {
     (ahead > TAG_MASK / 2).then_some(tag << TAG_SHIFT | one)
 }
 
-/// A quarter of a million in one slot: halving both numbers keeps the rate.
+/// Two million in one slot: halving both numbers keeps the rate.
 #[cold]
 fn halved(word: u64) -> u64 {
     let (failures, total) = (word >> COUNT_BITS & COUNT_MASK, word & COUNT_MASK);
     word >> TAG_SHIFT << TAG_SHIFT | (failures / 2) << COUNT_BITS | (total / 2)
 }
 
+#[cfg(all(test, steadfast_loom))]
+impl TimeWindow {
+    /// Whether threads have met.
+    pub(super) fn is_spread(&self) -> bool {
+        self.spread.slots().is_some()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
+
+    use proptest::prelude::*;
 
     use super::*;
     use crate::breaker::config::WindowKind;
@@ -305,6 +343,85 @@ mod tests {
         assert_eq!(total(11), Some(1));
         assert_eq!(total(1), None, "its slot is another's by now");
         assert_eq!(window.counts(&plan, 0, 11 * SECOND).total, 1);
+    }
+
+    /// Threads meet when the lower bits of the lap are past half of their range:
+    /// slots that began with zeroes would seem to be ahead, and take nothing.
+    #[test]
+    fn threads_that_first_meet_late_in_a_breakers_life_are_counted() {
+        let (plan, window) = (plan(), TimeWindow::new(&plan()));
+        let seconds = 10 * (TAG_MASK - TAG_MASK / 4);
+        let fail = || {
+            let call = Call {
+                generation: 0,
+                now: seconds * SECOND,
+                ran: Duration::ZERO,
+            };
+            window.failure(&plan, call).map(|counts| counts.failures)
+        };
+        assert_eq!(fail(), Some(1));
+        let place = Place::of(number(&plan, 0, seconds * SECOND));
+        window.spread_out(place);
+        assert_eq!(fail(), Some(2), "in slots of this thread's own");
+        assert_eq!(window.counts(&plan, 0, seconds * SECOND).failures, 2);
+    }
+
+    #[test]
+    fn a_slot_holds_the_largest_minimum_of_calls_even_when_it_has_been_halved() {
+        assert!(COUNT_MASK.div_ceil(2) >= u64::from(crate::breaker::rules::LARGEST_WINDOW));
+    }
+
+    /// From the latest outcome so far to the next one.
+    fn gaps() -> impl Strategy<Value = i64> {
+        let window = SLOTS as i64;
+        let (age, round) = (window << AGE_BITS, window << (64 - TAG_SHIFT));
+        let idle = prop_oneof![Just(age), Just(round / 2), Just(round), Just(3 * round)];
+        prop_oneof![
+            6 => 0i64..4,
+            2 => 1 - window..0,
+            1 => 4i64..25,
+            2 => (idle, -25i64..25).prop_map(|(idle, more)| idle + more),
+        ]
+    }
+
+    proptest! {
+        /// Against the outcomes by their whole numbers: such as come late within
+        /// the window, and after idle time of ages, from before threads met and
+        /// since.
+        #[test]
+        fn what_is_of_the_window_is_told_from_what_was_ages_ago(
+            steps in proptest::collection::vec((gaps(), any::<bool>()), 1..60),
+            spread_at in 0usize..60,
+        ) {
+            let (plan, window) = (plan(), TimeWindow::new(&plan()));
+            let mut heard: Vec<(u64, bool)> = Vec::new();
+            let mut latest = SLOTS;
+            for (step, (gap, failed)) in steps.into_iter().enumerate() {
+                let now = latest.saturating_add_signed(gap);
+                latest = latest.max(now);
+                if step == spread_at {
+                    window.spread_out(Place::of(number(&plan, 0, now * SECOND)));
+                }
+                let call = Call {
+                    generation: 0,
+                    now: now * SECOND,
+                    ran: Duration::ZERO,
+                };
+                if failed {
+                    window.failure(&plan, call);
+                } else {
+                    window.success(&plan, 0, call.now, || 3);
+                }
+                heard.push((now, failed));
+                let held = heard.iter().filter(|(at, _)| latest - at < SLOTS);
+                let expected = Counts {
+                    total: held.clone().count() as u64,
+                    failures: held.filter(|(_, failed)| *failed).count() as u64,
+                };
+                let counts = window.counts(&plan, 0, latest * SECOND);
+                prop_assert_eq!(counts, expected, "step {}, at {} s of {} s", step, now, latest);
+            }
+        }
     }
 
     #[test]

@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use super::super::shared::LoopShared;
 use super::{Call, NotBegun, Phase};
-use tracing::level_filters::LevelFilter;
-
 use crate::classify::verdict::{Again, Health, Verdict};
 use crate::error::{Error, ErrorKind, Stopped};
 use crate::moment::Moment;
+use crate::refusal::Refusal;
 use crate::scope::ambient::{Ambient, leave_report};
 use crate::scope::marks::Marks;
 use crate::scope::report::{CallReport, ServedBy};
 use crate::stage::Stage;
 use crate::stage::turn::Turn;
+use crate::telemetry::trace::refused;
 use crate::telemetry::{CallOutcome, Event, Observers, emit};
 
 impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
@@ -255,12 +255,11 @@ pub(in super::super) fn leave(error: &Error, observers: &Observers) {
 /// As [`leave`], of a refusal that no observer hears of: the most frequent of
 /// errors, and the one that must cost least.
 #[inline]
-pub(in super::super) fn leave_refusal(error: &Error) {
-    let told = LevelFilter::current() >= LevelFilter::DEBUG;
-    if told || Ambient::is_marked(Marks::REPORT_WANTED) {
-        leave(error, &Observers::NONE);
-    } else {
-        Ambient::mark_given_up(true);
+pub(in super::super) fn leave_refusal(refusal: &Refusal, error: &Error) {
+    refused(0, refusal);
+    Ambient::mark_given_up(true);
+    if Ambient::is_marked(Marks::REPORT_WANTED) {
+        leave_report(CallReport::of_error(error), &Observers::NONE);
     }
 }
 
