@@ -465,33 +465,4 @@ mod tests {
         assert_eq!(late, Some(false), "its lap is over");
         assert_eq!(slot.load(Ordering::Relaxed), begun);
     }
-
-    /// As after two threads have met.
-    #[test]
-    fn what_is_counted_in_lines_of_their_own_counts_as_well_and_is_swept_too() {
-        let (plan, window) = (plan(), TimeWindow::new(&plan()));
-        let here = |seconds| Place::of(number(&plan, 0, seconds * SECOND));
-        let counts = |seconds| {
-            let counts = window.counts(&plan, 0, seconds * SECOND);
-            (counts.total, counts.failures)
-        };
-        assert!(window.add(here(0), true));
-        assert!(window.spread.more().add_patiently(here(0), true));
-        assert!(window.spread.more().add_patiently(here(0), false));
-        assert!(window.add(here(1), false), "from now on there");
-        assert_eq!(window.slots.0[here(1).index].load(Ordering::Relaxed), 0);
-        assert_eq!(counts(1), (4, 2));
-        assert!(window.spread.more().add_patiently(here(12), false));
-        assert!(!window.spread.more().add_patiently(here(2), false), "late");
-        assert_eq!(counts(12), (1, 0));
-        // So long that the lower bits of the lap have come round.
-        let round = 12 + (SLOTS << 28);
-        window.note_judged(number(&plan, 0, 12 * SECOND) << 1);
-        assert_eq!(
-            window
-                .success(&plan, 0, round * SECOND, || 1)
-                .map(|counts| counts.total),
-            Some(1)
-        );
-    }
 }
