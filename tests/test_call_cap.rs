@@ -41,10 +41,24 @@ fn assert_capped<R: std::fmt::Debug>(result: &Result<R, Error>) {
 // ---- the ceiling ------------------------------------------------------------------
 
 #[tokio::test(start_paused = true)]
+async fn a_scope_without_a_ceiling_does_not_hide_the_one_around_it() {
+    let inner = Inner::always(Step::Ok);
+    let client = stack(&single(), &inner);
+    let elsewhere = Scope::current();
+    let calls = elsewhere.wrap(async {
+        assert!(send(&client, "x").await.is_ok());
+        assert_capped(&send(&client, "x").await);
+    });
+    CallCap::new(1).wrap(calls).await;
+    assert_eq!(inner.calls(), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn beyond_the_ceiling_nothing_is_sent_and_the_refusal_is_final() {
     let inner = Inner::always(Step::Ok);
     let client = stack(&single(), &inner);
     let cap = CallCap::new(3);
+    assert_eq!((cap.sends(), cap.remaining()), (0, 3));
     let (results, report) = cap
         .wrap(async {
             let mut results = Vec::new();

@@ -12,11 +12,15 @@ use std::future::{Future, ready};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 
+use steadfast::attempt::AttemptLayer;
+use steadfast::breaker::BreakerLayer;
 use steadfast::classify::classify_fn;
 use steadfast::defer::DeferLayer;
+use steadfast::retry::RetryLayer;
+use steadfast::telemetry::{Event, Observer};
 use steadfast::{
-    Backoff, BreakerConfig, BreakerState, CallReport, Deadline, Error, ErrorKind, ParkLimit,
-    Policy, RefusalReason, ServedBy, ServiceBuilderExt, Stopped, Verdict, fallback,
+    Backoff, Breaker, BreakerConfig, BreakerState, CallReport, Deadline, Error, ErrorKind,
+    ParkLimit, Policy, RefusalReason, ServedBy, ServiceBuilderExt, Stopped, Verdict, fallback,
 };
 use support::*;
 use tokio::task::JoinSet;
@@ -165,6 +169,26 @@ async fn opened_by_hand_it_waits_for_the_word_that_it_is_over() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn one_that_waits_for_a_word_hears_of_an_earlier_check() {
+    let t = Clock::start();
+    let policy = hasty();
+    let client = deferring(&policy, DeferLayer::new(), &Inner::always(Step::Ok));
+    let breaker = policy.breaker().unwrap();
+    breaker.force_open("maintenance");
+    let mut call = task::spawn(client.clone().oneshot("job"));
+    assert_pending!(call.poll());
+    breaker.reset();
+    breaker.admit().unwrap().failure();
+    assert!(call.is_woken());
+    assert_pending!(call.poll());
+    t.reach(9.9).await;
+    assert!(!call.is_woken());
+    t.reach(11.1).await;
+    assert!(call.is_woken(), "it does not wait for the hour to pass");
+    assert_ready!(call.poll()).unwrap();
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_place_that_comes_free_without_a_word_is_found() {
     let t = Clock::start();
     let breaker = plain(BreakerConfig::consecutive(5)).concurrency_limit(1);
@@ -308,6 +332,68 @@ async fn calls_beyond_the_number_of_places_are_refused_at_once() {
     policy.breaker().unwrap().admit().unwrap().failure();
     let error = none.oneshot("job").await.unwrap_err();
     assert_limited(&error, ParkLimit::Calls);
+}
+
+/// How many calls are put off, as each event says.
+#[derive(Default)]
+struct Parked(Mutex<Vec<usize>>);
+
+impl Observer for Parked {
+    fn on_event(&self, event: &Event<'_>) {
+        if let Event::Parked {
+            parked, dependency, ..
+        }
+        | Event::Unparked {
+            parked, dependency, ..
+        } = event
+        {
+            assert_eq!(*dependency, "jobs");
+            self.0.lock().unwrap().push(*parked);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn how_many_are_put_off_is_told_with_each() {
+    let told = Arc::new(Parked::default());
+    let policy = named("jobs")
+        .breaker(plain(BreakerConfig::consecutive(1)))
+        .observer(told.clone())
+        .build()
+        .unwrap();
+    let client = deferring(&policy, DeferLayer::new(), &Inner::always(Step::Ok));
+    let breaker = policy.breaker().unwrap();
+    breaker.admit().unwrap().failure();
+    let mut calls: Vec<_> = (0..3).map(|_| task::spawn(job(&client))).collect();
+    for call in &mut calls {
+        assert_pending!(call.poll());
+    }
+    drop(calls.pop());
+    breaker.reset();
+    for call in calls {
+        call.into_inner().await.unwrap();
+    }
+    assert_eq!(*told.0.lock().unwrap(), [1, 2, 3, 2, 1, 0]);
+
+    // Of single layers the service itself says it.
+    let breaker = Breaker::new("jobs", plain(BreakerConfig::consecutive(1))).unwrap();
+    let service = ServiceBuilder::new()
+        .layer(DeferLayer::new())
+        .layer(RetryLayer::builder(1).build().unwrap())
+        .layer(BreakerLayer::new(breaker.clone()))
+        .layer(AttemptLayer::new())
+        .service(Inner::always(Step::Ok));
+    breaker.admit().unwrap().failure();
+    let mut calls: Vec<_> = (0..2)
+        .map(|_| task::spawn(Box::pin(service.clone().oneshot("job"))))
+        .collect();
+    for (before, call) in calls.iter_mut().enumerate() {
+        assert_eq!(service.parked(), before);
+        assert_pending!(call.poll());
+    }
+    assert_eq!(service.parked(), 2);
+    drop(calls);
+    assert_eq!(service.parked(), 0);
 }
 
 #[tokio::test(start_paused = true)]

@@ -112,7 +112,8 @@ async fn each_transition_of_the_breaker_is_one_event() {
     let client = stack(&with_breaker(), &inner);
 
     four_failures(&client).await;
-    assert_one(&log.take(Level::WARN), &["inventory", "open"]);
+    let opened = log.take(Level::WARN);
+    assert_one(&opened, &["inventory", "open", "open_for_ms=10000 "]);
     t.reach(5.0).await;
     for _ in 0..10 {
         assert_refused(&send(&client, "x").await);

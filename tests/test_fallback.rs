@@ -117,6 +117,29 @@ async fn a_primary_that_was_cut_short_is_reported_too() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_chain_is_an_entry_too() {
+    let failing = || Inner::always(Step::Err);
+    let (first, second) = (failing(), failing());
+    let inner = fallback::service(second.clone()).or(fallback::value("a value"));
+    let chain = fallback::service(first.clone()).or(inner);
+    let client = primary(Step::Err).with(FallbackLayer::new(chain));
+    let (answer, report) = CallReport::capture(client.oneshot("x")).await;
+    assert_eq!(answer.unwrap(), "a value");
+    assert_eq!(report.unwrap().served_by(), ServedBy::Fallback(2));
+    assert_eq!((first.calls(), second.calls()), (1, 1));
+
+    // Each entry of it has its own word on whether it may be asked.
+    let payment = Payment(Verdict::ambiguous);
+    let (first, second) = (failing(), failing());
+    let entry = |inner: &Inner| fallback::service(inner.clone()).replay(payment);
+    let policy = bare().classify(payment).build().unwrap();
+    let chain = entry(&first).or(entry(&second).or(fallback::value("a value")));
+    let client = paying(&policy, &failing()).with(FallbackLayer::new(chain));
+    assert_eq!(client.oneshot("7 EUR").await.unwrap(), "a value");
+    assert_eq!((first.calls(), second.calls()), (0, 0));
+}
+
+#[tokio::test(start_paused = true)]
 async fn closures_and_values_are_entries_too() {
     let declines = |_: &Error| ready(Err::<Text, _>(Fault("no")));
     let client = primary(Step::Err).with(FallbackLayer::new(
@@ -310,6 +333,18 @@ async fn a_predicate_changes_what_falls_through() {
     );
     assert_eq!(client.oneshot("x").await.unwrap(), "fallback");
     assert_eq!(asked.load(Ordering::Relaxed), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_predicate_is_asked_about_failures_only() {
+    let layer = || FallbackLayer::new(fallback::value("fallback")).when(|_: &Error| true);
+    let client = primary(Step::Ok).with(layer());
+    assert_eq!(client.oneshot("x").await.unwrap(), "ok");
+    // What stands between may have made an answer of an error.
+    let mended = ServiceBuilder::new()
+        .map_result(|result: Result<Text, Error>| Ok::<_, Error>(result.unwrap_or("mended")))
+        .service(primary(Step::Err));
+    assert_eq!(mended.with(layer()).oneshot("x").await.unwrap(), "mended");
 }
 
 // ---- whose answer stands -------------------------------------------------------------

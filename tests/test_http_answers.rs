@@ -487,3 +487,32 @@ mod in_axum {
         assert_eq!(told.text("operation_id"), "r-1");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_detail_says_how_often_it_was_tried_and_why_no_more() {
+    let detail = async |error: &Error| told(Problem::from(error)).await.text("detail").to_owned();
+    for (attempts, times) in [(1, "1 attempt"), (2, "2 attempts")] {
+        let policy = bare().max_attempts(attempts).build().unwrap();
+        let expected = format!("the dependency `inventory` failed after {times}: no attempts left");
+        assert_eq!(detail(&fail(&policy).await).await, expected);
+    }
+    let unavailable = "the dependency `inventory` is temporarily unavailable, \
+                       and this call was not sent to it";
+    let policy = bare()
+        .backoff(Backoff::fixed(Duration::from_secs(1)))
+        .breaker(BreakerConfig::consecutive(9));
+    let policy = policy.build().unwrap();
+    let breaker = policy.breaker().unwrap();
+    breaker.force_open("maintenance");
+    let by_hand = ": calls to it were stopped by hand";
+    let expected = format!("{unavailable}{by_hand}");
+    assert_eq!(detail(&fail(&policy).await).await, expected);
+    // Opened while a call is in backoff.
+    breaker.reset();
+    let (retried, ()) = tokio::join!(fail(&policy), async {
+        tokio::task::yield_now().await;
+        breaker.force_open("maintenance");
+    });
+    let expected = format!("{unavailable} again after 1 attempt{by_hand}");
+    assert_eq!(detail(&retried).await, expected);
+}

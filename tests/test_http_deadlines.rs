@@ -613,6 +613,40 @@ async fn what_the_next_hop_was_granted_is_known_through_scopes_and_captures() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_server_is_punctual_from_the_very_moment_that_it_was_told() {
+    let plain_request = || Request::new(());
+    let (open, closed) = (BreakerState::Open, BreakerState::Closed);
+    for (request, answered_after, state) in [
+        (plain_request(), 0.089, open),
+        (plain_request(), 0.09, closed),
+        // A header of the user's own is no grant of the deadline's if it is less.
+        (with(ENVOY, "90"), 0.09, closed),
+        (with(ENVOY, "89"), 0.09, open),
+    ] {
+        let policy = bare()
+            .classify(HttpClassifier::new())
+            .attempt_timeout(secs(1.0))
+            .breaker(plain(BreakerConfig::consecutive(1)))
+            .build()
+            .unwrap();
+        let client = ServiceBuilder::new()
+            .resilience(policy.clone())
+            .layer(OutboundDeadlineLayer::new(DeadlineHeader::envoy()).reserving(secs(0.01)))
+            .service_fn(move |_: Request<()>| {
+                // The clock itself moves: timers are late by up to 2 ms.
+                let mut answers = task::spawn(tokio::time::advance(secs(answered_after)));
+                assert_pending!(answers.poll());
+                ready(Ok::<_, Infallible>(answer(504)))
+            });
+        let impatient = Scope::current().with_deadline(Deadline::after(secs(0.1)));
+        let call = impatient.wrap(client.oneshot(request));
+        assert_eq!(call.await.unwrap().status(), 504);
+        let breaker = policy.breaker().unwrap();
+        assert_eq!(breaker.state(), state, "after {answered_after} s");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn no_attempt_begins_in_the_time_that_is_reserved() {
     let log = Log::default();
     // The backoff would end half a second into the reserve.

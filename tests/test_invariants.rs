@@ -11,8 +11,8 @@
 mod support;
 
 use std::future::{self, ready};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -601,6 +601,43 @@ async fn tokens_are_conserved_on_several_threads() {
     let retries = sends.load(Ordering::Relaxed) - firsts.load(Ordering::Relaxed);
     assert!(retries > 600, "{retries}");
     assert_eq!(policy.budget_balance(), Some(2_000.0 - retries as f64));
+}
+
+// ---- 8b. Time that passes in one poll ----------------------------------------
+
+/// As code that computes, or blocks the thread.
+fn busy(seconds: f64) {
+    let mut passing = task::spawn(tokio::time::advance(secs(seconds)));
+    assert_pending!(passing.poll());
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_follows_a_failure_is_timed_from_its_end_however_long_one_poll_took() {
+    let t = Clock::start();
+    let times = Mutex::new(Vec::new());
+    let policy = bare()
+        .max_attempts(2)
+        .backoff(Backoff::fixed(secs(1.0)))
+        .breaker(plain(BreakerConfig::consecutive(2)))
+        .build()
+        .unwrap();
+    let client = ServiceBuilder::new()
+        .resilience(policy.clone())
+        .service(service_fn(|_: Text| {
+            times.lock().unwrap().push(t.now());
+            async {
+                busy(2.0);
+                Err::<Text, _>(Fault("late"))
+            }
+        }));
+    client.clone().oneshot("x").await.unwrap_err();
+    assert_times(&times.lock().unwrap(), &[0.0, 3.0]);
+    assert_eq!(policy.breaker().unwrap().state(), BreakerState::Open);
+    t.reach(14.9).await;
+    assert_refused(&client.clone().oneshot("x").await);
+    t.reach(15.0).await;
+    client.oneshot("x").await.unwrap_err();
+    assert_eq!(times.lock().unwrap().len(), 3, "a probe");
 }
 
 // ---- 9. No timer on the happy path -------------------------------------------

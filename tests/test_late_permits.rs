@@ -370,3 +370,18 @@ async fn a_call_that_is_dropped_after_a_claim_counts_as_any_other() {
         assert_eq!(state(&policy), expected, "dropped after {after} s");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn layers_without_a_breaker_have_nothing_to_lend() {
+    use steadfast::attempt::AttemptLayer;
+    use steadfast::retry::RetryLayer;
+    use tower::{ServiceBuilder, ServiceExt, service_fn};
+
+    let client = ServiceBuilder::new()
+        .layer(RetryLayer::builder(1).build().unwrap())
+        .layer(AttemptLayer::new())
+        .service(service_fn(|()| async {
+            Ok::<_, std::io::Error>(LatePermit::claim().is_none())
+        }));
+    assert!(client.oneshot(()).await.unwrap());
+}

@@ -130,3 +130,25 @@ pub(crate) enum Admission {
     /// Opened by hand.
     Forced(Name),
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ticket_keeps_its_period_kind_and_place_apart() {
+        for generation in [0, 1, u32::MAX] {
+            for kind in [TicketKind::Counted, TicketKind::Probe, TicketKind::Share] {
+                let ticket = Ticket::new(generation, kind);
+                let placed = ticket.placed(true);
+                for one in [ticket, placed] {
+                    assert_eq!((one.generation(), one.kind()), (generation, kind));
+                }
+                assert!(!ticket.is_placed() && placed.is_placed() && !placed.is_plain());
+                assert_eq!(ticket.is_plain(), kind == TicketKind::Counted);
+                assert_eq!(ticket.placed(false), ticket);
+                assert_eq!(placed.placed(true), placed, "it holds one place");
+            }
+        }
+    }
+}

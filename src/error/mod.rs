@@ -339,6 +339,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn attempts_are_told_if_there_were_any() {
+        let told = |attempts| {
+            let error = Error::new(ErrorKind::Failed, "inventory");
+            let text = error.after(attempts, Duration::from_secs(3)).to_string();
+            text.replace("call to `inventory` failed", "")
+        };
+        assert_eq!(
+            [0, 1, 2].map(told),
+            ["", " after 1 attempt in 3s", " after 2 attempts in 3s"]
+        );
+    }
+
+    #[test]
     fn an_error_is_small_enough_to_be_returned_by_value() {
         assert!(size_of::<Error>() <= 120, "{}", size_of::<Error>());
     }

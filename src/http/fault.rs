@@ -196,6 +196,27 @@ mod tests {
     }
 
     #[test]
+    fn an_io_error_is_judged_by_its_kind() {
+        use io::ErrorKind as Kind;
+
+        for (kind, work, reason) in [
+            (Kind::ConnectionRefused, Work::NotDone, "connection refused"),
+            (Kind::HostUnreachable, Work::NotDone, "no route"),
+            (Kind::NetworkUnreachable, Work::NotDone, "no route"),
+            (Kind::AddrNotAvailable, Work::NotDone, "no route"),
+            (Kind::ConnectionReset, Work::Unknown, "connection reset"),
+            (Kind::ConnectionAborted, Work::Unknown, "connection reset"),
+            (Kind::BrokenPipe, Work::Unknown, "connection reset"),
+            (Kind::TimedOut, Work::Unknown, "timed out"),
+            (Kind::UnexpectedEof, Work::Unknown, "broken answer"),
+        ] {
+            let verdict = judge_error(&io::Error::from(kind));
+            assert_eq!(verdict.work(), work, "{kind:?}");
+            assert_eq!(verdict.reason().to_string(), reason, "{kind:?}");
+        }
+    }
+
+    #[test]
     fn what_is_unknown_may_have_been_done() {
         let verdict = judge_error(&io::Error::other("something"));
         assert_eq!(verdict.work(), Work::Unknown);

@@ -97,6 +97,38 @@ fn slow_traffic_that_only_fails_opens_below_the_minimum() {
 }
 
 #[test]
+fn slow_calls_open_in_each_period_whatever_came_of_them() {
+    let slow = |kept: &Kept, generation, failed| {
+        let call = Call {
+            ran: Duration::from_secs(2),
+            ..at(generation, 0)
+        };
+        if failed {
+            kept.meter.failure(&kept.plan, &kept.thresholds, call)
+        } else {
+            kept.meter.success(&kept.plan, &kept.thresholds, call)
+        }
+    };
+    for window in [Window::count(4), Window::time(Duration::from_secs(10))] {
+        for last_fails in [false, true] {
+            let config = BreakerConfig::failure_rate(1.0)
+                .window(window)
+                .min_calls(4)
+                .slow_calls(Duration::from_secs(1), 0.5);
+            let kept = meter(&config);
+            for generation in [0, 3] {
+                kept.meter.begin_period(generation);
+                assert!(!slow(&kept, generation, !last_fails), "{window:?}");
+                for _ in 0..2 {
+                    assert!(!kept.hear(generation, 0, false));
+                }
+                assert!(slow(&kept, generation, last_fails), "{window:?}");
+            }
+        }
+    }
+}
+
+#[test]
 fn failures_that_are_too_far_apart_or_interrupted_do_not_count_as_the_last_k() {
     let apart = meter(&BreakerConfig::default());
     for call in 0..50 {

@@ -441,7 +441,28 @@ mod tests {
             assert_eq!(counted(word(lap), tag(lap), false), Some(word(lap) + 1));
             let begun = tag(lap + 1) << TAG_SHIFT | 1;
             assert_eq!(counted(word(lap), tag(lap + 1), false), Some(begun));
-            assert_eq!(counted(word(lap + 1), tag(lap), false), None);
+            for ahead in [1, 2, 1000, TAG_MASK / 2] {
+                assert_eq!(counted(word(lap + ahead), tag(lap), false), None);
+            }
+            let behind = word(lap + TAG_MASK / 2 + 1);
+            assert_eq!(
+                counted(behind, tag(lap), false),
+                Some(tag(lap) << TAG_SHIFT | 1)
+            );
         }
+    }
+
+    /// As a thread finds it that met another at the word.
+    #[test]
+    fn who_finds_the_word_changed_counts_into_what_it_has_become() {
+        let (slot, place) = (AtomicU64::new(0), Place::of(25));
+        let begun = place.tag() << TAG_SHIFT | 1 << COUNT_BITS | 1;
+        assert_eq!(add_once_more(&slot, 1, place.tag(), true), None, "again");
+        assert_eq!(slot.load(Ordering::Relaxed), 0);
+        assert_eq!(add_once_more(&slot, 0, place.tag(), true), Some(true));
+        assert_eq!(slot.load(Ordering::Relaxed), begun);
+        let late = add_once_more(&slot, begun, place.tag() - 1, true);
+        assert_eq!(late, Some(false), "its lap is over");
+        assert_eq!(slot.load(Ordering::Relaxed), begun);
     }
 }

@@ -78,5 +78,9 @@ mod tests {
         Waker::from(Arc::clone(&bell)).wake();
         assert_eq!([0, 1, 2].map(|n| tasks[n].is_woken()), [true, false, true]);
         assert!(bell.lock().is_empty());
+        let mut task = task::spawn(());
+        assert!(task.enter(|cx, _| bell.wait(3, cx.waker())).is_none());
+        Waker::from(Arc::clone(&bell)).wake_by_ref();
+        assert!(task.is_woken());
     }
 }

@@ -50,3 +50,36 @@ impl HeldCap {
         id
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::node::Kind;
+    use super::super::table::enrol;
+    use super::*;
+
+    #[test]
+    fn a_scope_joins_the_cap_around_it_once_for_each_that_comes_to_be_around() {
+        let (own, first, second) = (
+            enrol(Kind::cap(1)),
+            enrol(Kind::cap(2)),
+            enrol(Kind::cap(3)),
+        );
+        let mut held = HeldCap::of(Some(own.id()));
+        assert_eq!(held.within(own.id(), own.id()), own.id());
+        for around in [&first, &second] {
+            let both = held.within(own.id(), around.id());
+            assert_eq!(held.within(own.id(), around.id()), both, "at the next poll");
+            let node = found(both).unwrap();
+            assert!(node.includes(own.id()) && node.includes(around.id()));
+        }
+        assert!(
+            !found(held.within(own.id(), second.id()))
+                .unwrap()
+                .includes(first.id())
+        );
+        // Within one that includes it already there is nothing to join.
+        let joined = joined(&own, &first);
+        assert_eq!(held.within(own.id(), joined.id()), joined.id());
+        drop(second);
+    }
+}

@@ -61,3 +61,23 @@ pub(super) fn strike(id: CapId) {
     let gone = part(id).remove(&id);
     drop(gone);
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cap_is_found_for_as_long_as_somebody_holds_it_and_then_leaves_the_table() {
+        // More than there are parts, and of each part several.
+        let caps: Vec<_> = (0..20 * PARTS).map(|_| enrol(Kind::cap(1))).collect();
+        let ids: Vec<CapId> = caps.iter().map(|cap| cap.id()).collect();
+        for (cap, id) in caps.iter().zip(&ids) {
+            assert!(found(*id).is_some_and(|found| Arc::ptr_eq(&found, cap)));
+        }
+        drop(caps);
+        for id in ids {
+            assert!(found(id).is_none());
+            assert!(!part(id).contains_key(&id), "the table grows with each cap");
+        }
+    }
+}
