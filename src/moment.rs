@@ -219,6 +219,10 @@ mod tests {
         let before = Moment::of(base - step);
         assert_eq!(Moment::of(base).since(before), step);
         assert_eq!(before.instant(), Some(base - step));
+        let Origin { instant, number } = origin();
+        let before = Moment::of(*instant - step);
+        assert_eq!(before.nanos(), number - 1_000_000);
+        assert_eq!(before.instant(), Some(*instant - step));
         let read = Moment(read(base));
         assert!(!cfg!(target_os = "linux") || read == Moment::of(base));
         assert!(here <= Moment::now());

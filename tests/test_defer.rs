@@ -267,6 +267,24 @@ async fn without_new_calls_they_come_at_the_rate_at_which_they_came() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn probes_that_the_breaker_has_room_for_do_not_wait_for_the_pace() {
+    // Each comes at a moment of its own within a second, which may be later
+    // than what the pace would allow; not so each time.
+    let mut soonest: f64 = 1.0;
+    for _ in 0..20 {
+        let breaker = plain(BreakerConfig::consecutive(1)).probes(2).successes(2);
+        let policy = named("jobs").breaker(breaker).build().unwrap();
+        let inner = Inner::always(Step::OkAfter(5.0));
+        let client = deferring(&policy, DeferLayer::new(), &inner);
+        policy.breaker().unwrap().admit().unwrap().failure();
+        let (mut tasks, _) = crowd(Clock::start(), &client, 2);
+        while tasks.join_next().await.is_some() {}
+        soonest = soonest.min(gaps(&inner.call_times())[0]);
+    }
+    assert!(soonest < 0.9, "{soonest} s between two probes");
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_breakers_ramp_holds_for_those_that_come_back() {
     let t = Clock::start();
     let breaker = plain(BreakerConfig::consecutive(1)).ramp(secs(10.0));

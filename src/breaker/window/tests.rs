@@ -170,6 +170,8 @@ fn a_new_period_begins_empty_and_hears_nothing_of_the_old_one() {
         for _ in 0..2 {
             assert!(!meter.hear(3, 1, true), "{config:?}");
         }
+        let opens = (0..4).any(|_| meter.hear(3, 1, true));
+        assert!(opens, "the new period counts too: {config:?}");
     }
 }
 

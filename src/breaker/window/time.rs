@@ -452,6 +452,57 @@ mod tests {
         }
     }
 
+    #[test]
+    fn many_threads_that_have_met_count_together() {
+        let (plan, window) = (plan(), TimeWindow::new(&plan()));
+        let place = Place::of(number(&plan, 0, 0));
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| assert!(window.spread_out(place).add_patiently(place, true)));
+            }
+        });
+        let counts = window.counts(&plan, 0, 0);
+        assert_eq!((counts.total, counts.failures), (8, 8));
+        let late = Place::of(number(&plan, 0, 0) - SLOTS);
+        assert!(!window.spread_out(place).add_patiently(late, true));
+    }
+
+    #[test]
+    fn failures_alone_are_kept_where_one_age_meets_the_next() {
+        let (plan, window) = (plan(), TimeWindow::new(&plan()));
+        let begins = (SLOTS << AGE_BITS) - number(&plan, 0, 0);
+        let failures = [begins - 1, begins].map(|seconds| {
+            let call = Call {
+                generation: 0,
+                now: seconds * SECOND,
+                ran: Duration::ZERO,
+            };
+            window.failure(&plan, call).map(|counts| counts.failures)
+        });
+        assert_eq!(failures, [Some(1), Some(2)]);
+    }
+
+    #[test]
+    fn what_is_two_laps_old_is_swept_and_nothing_else() {
+        let half = TAG_MASK / 2;
+        for lap in [half * 3, TAG_MASK + 1, TAG_MASK * 2] {
+            for (older, swept) in [
+                (0, false),
+                (1, false),
+                (2, true),
+                (half, true),
+                (half + 1, false),
+            ] {
+                let slots = Slots::new();
+                let word = (lap - older & TAG_MASK) << TAG_SHIFT | 1;
+                slots.0[3].store(word, Ordering::Relaxed);
+                slots.sweep(lap, || false);
+                let expected = if swept { empty_before(lap) } else { word };
+                assert_eq!(slots.0[3].load(Ordering::Relaxed), expected, "{older}");
+            }
+        }
+    }
+
     /// As a thread finds it that met another at the word.
     #[test]
     fn who_finds_the_word_changed_counts_into_what_it_has_become() {
