@@ -426,6 +426,19 @@ async fn within_bounds_a_primary_that_waits_before_its_stack() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn without_a_bound_of_its_own_it_leaves_the_primary_to_the_primary() {
+    let t = Clock::start();
+    let slow = service_fn(|_: Text| async {
+        tokio::time::sleep(secs(5.0)).await;
+        Ok::<Text, Error>("late")
+    });
+    let client = slow.with(FallbackLayer::new(fallback::value("fallback")));
+    let call = Deadline::after(secs(1.0)).scope(client.oneshot("x"));
+    assert_eq!(call.await.unwrap(), "late");
+    t.assert_now(5.0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_reserve_is_kept_from_the_primary() {
     let t = Clock::start();
     let layer = slow_fallback(1.0).within(secs(5.0)).reserve(secs(2.0));

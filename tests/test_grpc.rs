@@ -15,11 +15,12 @@ use std::time::{Duration, SystemTime};
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Request, Response};
+use http_body_util::{BodyExt, Full};
 use steadfast::classify::classify_fn;
 use steadfast::grpc::{
     self, GrpcClassifier, Idempotent, StatusHints, StatusLayer, judge_trailers, verdict_of,
 };
-use steadfast::http::Sealed;
+use steadfast::http::{ReplayBody, Sealed};
 use steadfast::{
     Again, Backoff, BreakerConfig, Classify, Error, Health, Policy, PolicyBuilder, Reason,
     RefusalNotice, Replay, Scope, ServiceBuilderExt, Stopped, Verdict, Work,
@@ -457,6 +458,15 @@ fn no_call_may_be_sent_twice_unless_its_path_or_its_extension_says_so() {
         assert_eq!(gets.memo(&copy), memo, "a copy says the same");
         assert_eq!(copy.uri(), request.uri());
     }
+}
+
+#[tokio::test]
+async fn a_body_that_has_been_read_is_not_sent_as_a_copy() {
+    let mut request = Request::new(ReplayBody::new(Full::<Bytes>::from("message"), 1024));
+    let classifier = GrpcClassifier::new();
+    assert!(classifier.is_intact(&request));
+    request.body_mut().frame().await.unwrap().unwrap();
+    assert!(!classifier.is_intact(&request));
 }
 
 #[test]

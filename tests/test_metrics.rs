@@ -332,6 +332,24 @@ async fn keys_are_no_label_unless_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_breaker_of_a_named_key_is_counted_in_the_state_that_it_is_in() {
+    let (metrics, snapshotter, _guard) = recorded(true);
+    let hosts = Breakers::<Text>::new("hosts", plain(BreakerConfig::consecutive(1)))
+        .unwrap()
+        .naming_keys(|host| (*host).to_owned());
+    let policy = named("inventory")
+        .breakers(hosts.clone(), |host: &Text| host)
+        .observer(metrics);
+    let _policy = policy.build().unwrap();
+    hosts.get(&"a").admit().unwrap().failure();
+    let seen = seen(&snapshotter);
+    for (state, count) in [("closed", 0.0), ("open", 1.0)] {
+        let labels = [("key", "a"), ("state", state)];
+        assert_eq!(sum(&seen, "steadfast_breakers", &labels), count, "{state}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_policy_without_the_observer_records_nothing() {
     let (_metrics, snapshotter, _guard) = recorded(false);
     let policy = named("unmeasured").breaker(bk()).build().unwrap();
