@@ -73,6 +73,7 @@ mod tests {
             assert_eq!(others.and(one).only(one), one);
             assert!(Marks::NONE.set(one, true).any(one) && !one.set(one, false).any(one));
         }
+        assert!(Marks::WISHES.any(Marks::NO_RETRIES) && Marks::WISHES.any(Marks::NOT_IDEMPOTENT));
         assert!(!Marks::WISHES.any(Marks::GIVEN_UP));
     }
 }
