@@ -494,7 +494,7 @@ mod tests {
                 (half + 1, false),
             ] {
                 let slots = Slots::new();
-                let word = (lap - older & TAG_MASK) << TAG_SHIFT | 1;
+                let word = ((lap - older) & TAG_MASK) << TAG_SHIFT | 1;
                 slots.0[3].store(word, Ordering::Relaxed);
                 slots.sweep(lap, || false);
                 let expected = if swept { empty_before(lap) } else { word };
