@@ -72,3 +72,22 @@ impl ErrorBody {
         self.complete
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_of_a_body_is_told_from_its_beginning() {
+        assert!(ErrorBody::complete("no such model").is_complete());
+        assert!(!ErrorBody::truncated("no such").is_complete());
+        let parts = [Bytes::from("no "), Bytes::from("such model")];
+        for (limit, ended, seen) in [(7, false, "no such"), (99, true, "no such model")] {
+            let body = ErrorBody::of(parts.iter(), limit, ended);
+            assert_eq!(
+                (&body.bytes()[..], body.is_complete()),
+                (seen.as_bytes(), ended)
+            );
+        }
+    }
+}
