@@ -144,12 +144,8 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
             Ok(begun) => begun,
             Err(why) => return Poll::Ready(Err(self.not_begun(why, &mut turn))),
         };
+        let limits = self.limits(started);
         let this = self.as_mut().project();
-        let limits = Limits {
-            started,
-            deadline: this.frame.deadline,
-            total: *this.total,
-        };
         let entered = Entered::new(this.frame);
         let stage = &this.shared.stage;
         // Each end in its own place: to carry them out of the scope together
@@ -172,6 +168,16 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
                 drop(entered);
                 self.after(unsuccess, turn, cx)
             }
+        }
+    }
+
+    /// What bounds an attempt that began then.
+    #[inline]
+    fn limits(&self, started: Moment) -> Limits {
+        Limits {
+            started,
+            deadline: self.frame.deadline,
+            total: self.total,
         }
     }
 
@@ -311,12 +317,8 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
         turn: &mut Turn,
         cx: &mut Context<'_>,
     ) -> Poll<Attempted<T::Response>> {
+        let limits = self.limits(started);
         let this = self.project();
-        let limits = Limits {
-            started,
-            deadline: this.frame.deadline,
-            total: *this.total,
-        };
         let _entered = Entered::new(this.frame);
         let stage = &this.shared.stage;
         stage.poll_attempt(this.running, request, this.timer, turn, limits, cx)

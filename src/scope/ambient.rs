@@ -197,19 +197,19 @@ pub(crate) fn leave_report(report: CallReport, observers: &Observers) {
 
 /// Collects the report that is left inside while it lives, and keeps those of
 /// others apart: two captures polled in turn by one task do not mix.
-pub(crate) struct Collecting {
+struct Collecting {
     outer: Option<CallReport>,
 }
 
 impl Collecting {
-    pub(crate) fn new() -> Self {
+    fn new() -> Self {
         Self {
             outer: REPORT.take(),
         }
     }
 
     /// What was left since.
-    pub(crate) fn take(&mut self) -> Option<CallReport> {
+    fn take(&mut self) -> Option<CallReport> {
         REPORT.take()
     }
 }

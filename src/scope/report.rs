@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use pin_project_lite::pin_project;
 
-use super::ambient::{Ambient, Collecting, Entered};
+use super::ambient::{Ambient, collect};
 use super::marks::Marks;
 use crate::classify::verdict::Verdict;
 use crate::error::{Error, ErrorKind, Stopped};
+use crate::telemetry::Observers;
 
 /// Who gave the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -175,14 +176,10 @@ impl<F: Future> Future for Capture<F> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let this = self.project();
         let mut frame = Ambient::current().marked(Marks::REPORT_WANTED);
-        let polled = {
-            let mut collecting = Collecting::new();
-            let entered = Entered::new(&mut frame);
-            let polled = this.future.poll(cx);
-            drop(entered);
-            *this.report = collecting.take().or(*this.report);
-            polled
-        };
+        // Who captures has nobody to tell of it.
+        let mut observers = Observers::NONE;
+        let poll = || this.future.poll(cx);
+        let polled = collect(&mut frame, this.report, &mut observers, poll);
         frame.pass_on_grant();
         Ambient::mark_given_up(frame.given_up());
         polled.map(|output| (output, *this.report))

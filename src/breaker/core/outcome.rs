@@ -138,7 +138,7 @@ impl Core {
         let call = Call {
             generation: ticket.generation(),
             now: self.since_base(at),
-            ran: self.pace(started, at),
+            ran: at.since(started),
         };
         let plan = &self.facts.plan;
         if self.meter.success(plan, self.thresholds(), call) {
@@ -154,7 +154,7 @@ impl Core {
         let call = Call {
             generation: ticket.generation(),
             now: self.since_base(at),
-            ran: self.pace(started, at),
+            ran: at.since(started),
         };
         self.note_failure(call.now);
         let plan = &self.facts.plan;
@@ -169,16 +169,6 @@ impl Core {
         let door = self.door.load(Ordering::Acquire);
         door == door_word(ticket.generation(), CLOSED)
             || (generation_of(door) == ticket.generation() && counts(door))
-    }
-
-    /// How long a call ran, where that counts.
-    #[inline]
-    fn pace(&self, started: Moment, at: Moment) -> Duration {
-        if self.measures_time() {
-            at.since(started)
-        } else {
-            Duration::ZERO
-        }
     }
 
     /// Gives back what was admitted and not driven to an end.

@@ -44,7 +44,7 @@ pub(crate) struct Call {
     /// In nanoseconds since the breaker's beginning; for a success only where
     /// the plan needs the time.
     pub(crate) now: u64,
-    /// How long it ran; asked for only where slow calls count.
+    /// How long it ran; looked at only where slow calls count.
     pub(crate) ran: Duration,
 }
 
@@ -139,13 +139,6 @@ impl Meter {
         generation: u32,
         lasts: impl FnOnce(bool) -> Option<u64>,
     ) -> Option<bool> {
-        // The window of time first, which is the default.
-        if let Counted::Time(windowed) = &self.counted {
-            return Some(match lasts(true) {
-                Some(now) => windowed.success(plan, thresholds, generation, now),
-                None => false,
-            });
-        }
         match &self.counted {
             Counted::Run(run) => {
                 if lasts(false).is_some() {
@@ -153,11 +146,15 @@ impl Meter {
                 }
                 Some(false)
             }
-            Counted::Count(windowed) => Some(match lasts(false) {
-                Some(now) => windowed.success(plan, thresholds, generation, now),
-                None => false,
-            }),
-            Counted::Time(_) | Counted::CountAndPace(_) | Counted::TimeAndPace(_) => None,
+            Counted::Count(windowed) => {
+                let now = lasts(false);
+                Some(now.is_some_and(|now| windowed.success(plan, thresholds, generation, now)))
+            }
+            Counted::Time(windowed) => {
+                let now = lasts(true);
+                Some(now.is_some_and(|now| windowed.success(plan, thresholds, generation, now)))
+            }
+            Counted::CountAndPace(_) | Counted::TimeAndPace(_) => None,
         }
     }
 
@@ -165,16 +162,14 @@ impl Meter {
     /// completing the minimum, because old successes have left the window, or
     /// by being slow.
     pub(crate) fn success(&self, plan: &Plan, thresholds: &Thresholds, call: Call) -> bool {
-        let (generation, now) = (call.generation, call.now);
         match &self.counted {
-            Counted::Run(run) => {
-                run.success(generation);
-                false
-            }
-            Counted::Count(windowed) => windowed.success(plan, || thresholds, generation, now),
-            Counted::Time(windowed) => windowed.success(plan, || thresholds, generation, now),
             Counted::CountAndPace(paced) => paced.success(plan, thresholds, call),
             Counted::TimeAndPace(paced) => paced.success(plan, thresholds, call),
+            _ => {
+                let lasts = |_| Some(call.now);
+                let opens = self.success_unpaced(plan, || thresholds, call.generation, lasts);
+                opens == Some(true)
+            }
         }
     }
 
