@@ -3,18 +3,15 @@
 //! It opens after consecutive failures, the cheaper of its two rules: its
 //! success rate over a time window reads the clock two times more per call.
 
-use std::task::{Context, Poll};
-
 use failsafe::backoff::{Constant, constant};
 use failsafe::failure_policy::{ConsecutiveFailures, consecutive_failures};
 use failsafe::futures::ResponseFuture;
 use failsafe::{Any, Config, Error, StateMachine};
-use tower::util::{Oneshot, ServiceExt};
-use tower::{BoxError, Service, ServiceBuilder, layer::layer_fn};
+use tower::BoxError;
 
 use super::Peer;
-use super::guarded::{Guarded, GuardedFuture};
-use super::tower::{RetryPolicy, around};
+use super::guarded::{self, Attempt, Guarded};
+use super::tower::RetryPolicy;
 use crate::contender::{Contender, Plain, Refusable};
 use crate::inner::{Fault, Inner};
 use crate::settings::{MIN_CALLS, OPEN_TIME, Rule};
@@ -29,12 +26,7 @@ impl Peer for Failsafe {
 
     fn stack(inner: Inner) -> Option<impl Contender> {
         let breaker = breaker(Rule::Half);
-        let layer = layer_fn(move |inner| Guard::new(breaker.clone(), inner));
-        Some(around(
-            RetryPolicy::jittered(),
-            ServiceBuilder::new().layer(layer),
-            inner,
-        ))
+        Some(guarded::stack(breaker, RetryPolicy::jittered(), inner))
     }
 
     fn refusing(inner: Inner) -> Option<impl Contender> {
@@ -43,12 +35,7 @@ impl Peer for Failsafe {
 
     fn at_once(inner: Inner) -> Option<impl Contender> {
         let breaker = breaker(Rule::OutOfReach);
-        let layer = layer_fn(move |inner| Guard::new(breaker.clone(), inner));
-        Some(around(
-            RetryPolicy::at_once(),
-            ServiceBuilder::new().layer(layer),
-            inner,
-        ))
+        Some(guarded::stack(breaker, RetryPolicy::at_once(), inner))
     }
 
     fn breaker(inner: Inner, rule: Rule) -> Option<impl Contender> {
@@ -69,34 +56,12 @@ pub fn breaker(rule: Rule) -> Breaker {
         .build()
 }
 
-#[derive(Clone)]
-struct Guard<S> {
-    breaker: Breaker,
-    inner: S,
-}
+impl super::guarded::Breaker for Breaker {
+    type Error = Error<BoxError>;
+    type Future<F: Attempt> = ResponseFuture<F, Rules, (), Any>;
 
-impl<S> Guard<S> {
-    fn new(breaker: Breaker, inner: S) -> Self {
-        Self { breaker, inner }
-    }
-}
-
-impl<S> Service<u64> for Guard<S>
-where
-    S: Service<u64, Response = u64, Error = BoxError> + Clone,
-{
-    type Response = u64;
-    type Error = Guarded;
-    type Future = GuardedFuture<ResponseFuture<Oneshot<S, u64>, Rules, (), Any>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Guarded>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: u64) -> Self::Future {
-        // Called at the first poll, and only if the breaker lets it.
-        let call = self.inner.clone().oneshot(request);
-        GuardedFuture::new(failsafe::futures::CircuitBreaker::call(&self.breaker, call))
+    fn guard<F: Attempt>(&self, call: F) -> Self::Future<F> {
+        failsafe::futures::CircuitBreaker::call(self, call)
     }
 }
 

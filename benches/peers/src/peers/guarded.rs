@@ -7,9 +7,67 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 use pin_project_lite::pin_project;
-use tower::BoxError;
+use tower::retry::backoff::Backoff;
+use tower::util::{Oneshot, ServiceExt};
+use tower::{BoxError, Service, ServiceBuilder, layer::layer_fn};
 
-use crate::contender::Refusable;
+use super::tower::{RetryPolicy, around};
+use crate::contender::{Contender, Refusable};
+use crate::inner::Inner;
+
+/// A breaker that has a form for futures.
+pub trait Breaker: Clone + Send + 'static {
+    type Error: Into<Guarded>;
+    type Future<F: Attempt>: Future<Output = Result<u64, Self::Error>>;
+
+    /// Polls the call only if the breaker lets it.
+    fn guard<F: Attempt>(&self, call: F) -> Self::Future<F>;
+}
+
+/// What is guarded.
+pub trait Attempt: Future<Output = Result<u64, BoxError>> {}
+
+impl<F: Future<Output = Result<u64, BoxError>>> Attempt for F {}
+
+/// The breaker between tower's retry and timeout.
+pub fn stack(
+    breaker: impl Breaker,
+    retries: RetryPolicy<impl Backoff<Future: Send> + Clone + Send + 'static>,
+    inner: Inner,
+) -> impl Contender {
+    let layer = layer_fn(move |inner| Guard {
+        breaker: breaker.clone(),
+        inner,
+    });
+    around(retries, ServiceBuilder::new().layer(layer), inner)
+}
+
+#[derive(Clone)]
+struct Guard<B, S> {
+    breaker: B,
+    inner: S,
+}
+
+impl<B, S> Service<u64> for Guard<B, S>
+where
+    B: Breaker,
+    S: Service<u64, Response = u64, Error = BoxError> + Clone,
+{
+    type Response = u64;
+    type Error = Guarded;
+    type Future = GuardedFuture<B::Future<Oneshot<S, u64>>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Guarded>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: u64) -> Self::Future {
+        let call = self.inner.clone().oneshot(request);
+        GuardedFuture {
+            future: self.breaker.guard(call),
+        }
+    }
+}
 
 /// The error of such a layer. The breakers' own are no `std::error::Error`
 /// around a boxed one, which tower's timeout answers.
@@ -41,12 +99,6 @@ pin_project! {
     pub struct GuardedFuture<F> {
         #[pin]
         future: F,
-    }
-}
-
-impl<F> GuardedFuture<F> {
-    pub fn new(future: F) -> Self {
-        Self { future }
     }
 }
 

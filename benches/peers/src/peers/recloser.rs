@@ -1,15 +1,12 @@
 //! recloser's breaker between tower's layers. Its one rule is a failure rate
 //! over the last hundred calls.
 
-use std::task::{Context, Poll};
-
 use recloser::{AnyError, AsyncRecloser, Error, RecloserFuture};
-use tower::util::{Oneshot, ServiceExt};
-use tower::{BoxError, Service, ServiceBuilder, layer::layer_fn};
+use tower::BoxError;
 
 use super::Peer;
-use super::guarded::{Guarded, GuardedFuture};
-use super::tower::{RetryPolicy, around};
+use super::guarded::{self, Attempt, Breaker, Guarded};
+use super::tower::RetryPolicy;
 use crate::contender::{Contender, Plain, Refusable};
 use crate::inner::{Fault, Inner};
 use crate::settings::{OPEN_TIME, Rule};
@@ -21,12 +18,7 @@ impl Peer for Recloser {
 
     fn stack(inner: Inner) -> Option<impl Contender> {
         let breaker = AsyncRecloser::from(breaker(Rule::Half));
-        let layer = layer_fn(move |inner| Guard::new(breaker.clone(), inner));
-        Some(around(
-            RetryPolicy::jittered(),
-            ServiceBuilder::new().layer(layer),
-            inner,
-        ))
+        Some(guarded::stack(breaker, RetryPolicy::jittered(), inner))
     }
 
     fn refusing(inner: Inner) -> Option<impl Contender> {
@@ -35,12 +27,7 @@ impl Peer for Recloser {
 
     fn at_once(inner: Inner) -> Option<impl Contender> {
         let breaker = AsyncRecloser::from(breaker(Rule::OutOfReach));
-        let layer = layer_fn(move |inner| Guard::new(breaker.clone(), inner));
-        Some(around(
-            RetryPolicy::at_once(),
-            ServiceBuilder::new().layer(layer),
-            inner,
-        ))
+        Some(guarded::stack(breaker, RetryPolicy::at_once(), inner))
     }
 
     fn breaker(inner: Inner, rule: Rule) -> Option<impl Contender> {
@@ -57,34 +44,12 @@ pub fn breaker(rule: Rule) -> recloser::Recloser {
         .build()
 }
 
-#[derive(Clone)]
-struct Guard<S> {
-    breaker: AsyncRecloser,
-    inner: S,
-}
+impl Breaker for AsyncRecloser {
+    type Error = Error<BoxError>;
+    type Future<F: Attempt> = RecloserFuture<F, AnyError>;
 
-impl<S> Guard<S> {
-    fn new(breaker: AsyncRecloser, inner: S) -> Self {
-        Self { breaker, inner }
-    }
-}
-
-impl<S> Service<u64> for Guard<S>
-where
-    S: Service<u64, Response = u64, Error = BoxError> + Clone,
-{
-    type Response = u64;
-    type Error = Guarded;
-    type Future = GuardedFuture<RecloserFuture<Oneshot<S, u64>, AnyError>>;
-
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Guarded>> {
-        Poll::Ready(Ok(()))
-    }
-
-    fn call(&mut self, request: u64) -> Self::Future {
-        // Called at the first poll, and only if the breaker lets it.
-        let call = self.inner.clone().oneshot(request);
-        GuardedFuture::new(self.breaker.call(call))
+    fn guard<F: Attempt>(&self, call: F) -> Self::Future<F> {
+        self.call(call)
     }
 }
 
