@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use pin_project_lite::pin_project;
 use tower::{BoxError, Service};
 
-use crate::scope::cap::{Paid, pay};
+use crate::scope::cap::{Paid, leave, pay};
 use crate::stage::Renew;
 
 pin_project! {
@@ -18,6 +18,8 @@ pin_project! {
     {
         service: S,
         memo: Option<M>,
+        // For the send under way, where a cap on sends is in scope.
+        paid: Option<Paid>,
         #[pin]
         phase: Phase<Req, S::Future>,
     }
@@ -30,8 +32,8 @@ pin_project! {
         Idle,
         /// Waiting for the service to be ready.
         Waiting { request: Option<Req> },
-        /// The service works on it; paid for, where a cap on sends is in scope.
-        Calling { #[pin] future: F, paid: Option<Paid> },
+        /// The service works on it.
+        Calling { #[pin] future: F },
     }
 }
 
@@ -55,6 +57,7 @@ where
         Self {
             service,
             memo: None,
+            paid: None,
             phase: Phase::Idle,
         }
     }
@@ -83,12 +86,13 @@ where
     ) -> Poll<Step<S::Response>> {
         let mut this = self.project();
         let request = match (request, this.phase.as_mut().project()) {
-            (Some(request), _) => Some(request),
+            (Some(request), PhaseProj::Idle) => Some(request),
             (None, PhaseProj::Waiting { request }) => match request.take() {
                 Some(request) => Some(request),
                 None => panic!("polled again after the inner service panicked"),
             },
             (None, PhaseProj::Calling { .. }) => None,
+            (Some(_), _) => unreachable!("begun while another attempt was under way"),
             (None, PhaseProj::Idle) => panic!("attempt polled after it ended"),
         };
         if let Some(request) = request {
@@ -105,30 +109,25 @@ where
                 Poll::Ready(Ok(())) => {}
             }
             // As late as can be: what is counted is sent.
-            let Ok(paid) = pay() else {
+            if pay(this.paid).is_err() {
                 // As if it waited still: the place that it holds is let go.
                 this.phase.set(Phase::Waiting { request: None });
                 return Poll::Ready(Step::Capped);
-            };
-            if let Some(paid) = &paid {
-                paid.enter();
             }
             let future = this.service.call(request);
-            this.phase.set(Phase::Calling { future, paid });
-        }
-        let PhaseProj::Calling { future, paid } = this.phase.as_mut().project() else {
-            unreachable!("called above, or before");
-        };
-        if let Some(paid) = paid {
+            this.phase.set(Phase::Calling { future });
+        } else if let Some(paid) = this.paid {
             paid.enter();
         }
+        let PhaseProj::Calling { future } = this.phase.as_mut().project() else {
+            unreachable!("called above, or before");
+        };
         let Poll::Ready(result) = future.poll(cx) else {
             return Poll::Pending;
         };
-        let paid = paid.take();
         this.phase.set(Phase::Idle);
-        if let Some(paid) = paid {
-            paid.leave();
+        if this.paid.is_some() {
+            leave(this.paid);
         }
         Poll::Ready(Step::Done(result.map_err(Into::into)))
     }
@@ -137,16 +136,10 @@ where
     /// hold a place in a queue, or soon a permit, so a fresh one takes its
     /// place: nothing is held through a backoff.
     pub(super) fn let_go(self: Pin<&mut Self>) {
+        let waiting = self.is_waiting();
         let mut this = self.project();
-        let (waiting, paid) = match this.phase.as_mut().project() {
-            PhaseProj::Calling { paid, .. } => (false, paid.take()),
-            PhaseProj::Waiting { .. } => (true, None),
-            PhaseProj::Idle => (false, None),
-        };
         this.phase.set(Phase::Idle);
-        if let Some(paid) = paid {
-            paid.leave();
-        }
+        leave(this.paid);
         if waiting {
             if let Some(fresh) = this.service.renewed() {
                 *this.service = fresh;

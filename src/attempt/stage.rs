@@ -70,7 +70,7 @@ impl<C> AttemptStage<C> {
     /// attempt as the deadline itself would have: whoever had no time to give
     /// does not make it a failing one. A further attempt would have less still.
     fn within_grant(&self, verdict: Verdict, limits: Limits) -> Verdict {
-        let until = Ambient::current().granted_until;
+        let until = Ambient::current().granted_until();
         if until == Moment::NEVER {
             return verdict;
         }
@@ -111,16 +111,12 @@ where
     type Entry = ();
 
     #[inline]
-    fn enter(&self, _: &Req, _: Moment) -> Result<(), Refusal> {
-        Ok(())
+    fn enter(&self, _: &Req, _: Moment) -> Result<((), Marks), Refusal> {
+        Ok(((), Marks::NONE))
     }
 
     fn would_admit(&self, _: &Self::Running, _: Moment) -> Result<(), Refusal> {
         Ok(())
-    }
-
-    fn lends_permits(&self) -> bool {
-        false
     }
 
     fn prepare(&self, (): (), service: S) -> Self::Running {

@@ -16,10 +16,17 @@ use crate::scope::marks::Marks;
 
 type Slot = Mutex<Option<Permit>>;
 
+/// A claim that was left for the breaker's stage. The scope of that attempt is
+/// marked, so that those without one look at nothing else.
+struct Left {
+    slot: Arc<Slot>,
+    /// One that was left before in an attempt further out, whose service
+    /// claimed and then made a call of its own.
+    further_out: Option<Box<Left>>,
+}
+
 thread_local! {
-    // Apart from the claim itself, so that those without one read a plain flag.
-    static IS_LEFT: Cell<bool> = const { Cell::new(false) };
-    static LEFT: Cell<Option<Arc<Slot>>> = const { Cell::new(None) };
+    static LEFT: Cell<Option<Left>> = const { Cell::new(None) };
 }
 
 /// A claim on the permit of the attempt under way, for an answer whose end is
@@ -63,12 +70,19 @@ impl LatePermit {
     /// The last of several claims gets it.
     #[must_use]
     pub fn claim() -> Option<Self> {
-        if !Ambient::is_marked(Marks::LENDS_PERMITS) {
+        let marks = Ambient::here().marks;
+        if !marks.any(Marks::LENDS_PERMITS) {
             return None;
         }
+        if marks.any(Marks::CLAIMED) {
+            let_claim_go();
+        }
         let slot = Arc::new(Slot::new(None));
-        LEFT.set(Some(Arc::clone(&slot)));
-        IS_LEFT.set(true);
+        LEFT.set(Some(Left {
+            slot: Arc::clone(&slot),
+            further_out: LEFT.take().map(Box::new),
+        }));
+        Ambient::mark(Marks::CLAIMED, true);
         Some(Self { slot })
     }
 
@@ -92,67 +106,62 @@ pub(super) struct Claim {
     slot: Arc<Slot>,
 }
 
-/// The claim that was there before a poll, to be there again after it: that is
-/// for an attempt further out, whose service claimed and then made a call of its
-/// own.
-pub(super) struct Around {
-    of_outer: Option<Claim>,
-}
+/// While an attempt is polled. A claim that is left in a poll that panics is
+/// nobody's.
+pub(super) struct Polling;
 
-impl Around {
-    /// Before a poll.
+impl Polling {
+    /// Afterwards: the claim that was left in it.
     #[inline(always)]
-    pub(super) fn new() -> Self {
-        Self { of_outer: left() }
-    }
-
-    /// After it: the claim that was left in it.
-    #[inline(always)]
-    pub(super) fn left_within(mut self) -> Option<Claim> {
-        let claim = left();
-        if let Some(of_outer) = self.of_outer.take() {
-            leave_again(of_outer);
-        }
+    pub(super) fn left(self) -> Option<Claim> {
         std::mem::forget(self);
-        claim
+        left()
     }
 }
 
-/// After a poll that panicked, whose claim is nobody's; the service further out
-/// may go on.
-impl Drop for Around {
+impl Drop for Polling {
     fn drop(&mut self) {
         drop(left());
-        if let Some(of_outer) = self.of_outer.take() {
-            leave_again(of_outer);
-        }
     }
 }
 
-/// Takes the claim that was left on this thread.
+/// Takes the claim that was left in this scope.
 #[inline(always)]
 fn left() -> Option<Claim> {
-    if IS_LEFT.get() { left_behind() } else { None }
+    if Ambient::is_marked(Marks::CLAIMED) {
+        left_behind()
+    } else {
+        None
+    }
 }
 
 #[cold]
-fn leave_again(of_outer: Claim) {
-    LEFT.set(Some(of_outer.slot));
-    IS_LEFT.set(true);
-}
-
-#[cold]
+#[inline(never)]
 fn left_behind() -> Option<Claim> {
-    IS_LEFT.set(false);
+    Ambient::mark(Marks::CLAIMED, false);
     // Nobody may wait for it any more.
-    LEFT.take()
+    last_left()
         .filter(|slot| Arc::strong_count(slot) > 1)
         .map(|slot| Claim { slot })
+}
+
+fn last_left() -> Option<Arc<Slot>> {
+    let Left { slot, further_out } = LEFT.take()?;
+    LEFT.set(further_out.map(|left| *left));
+    Some(slot)
+}
+
+/// Forgets the last claim: there is another, or no attempt around.
+#[cold]
+pub(crate) fn let_claim_go() {
+    drop(last_left());
 }
 
 impl Claim {
     /// Leaves the outcome to the claimant, unless that one is gone, or what
     /// there is of the call makes it a slow one.
+    #[cold]
+    #[inline(never)]
     pub(super) fn hand_over(
         self,
         breaker: &Breaker,

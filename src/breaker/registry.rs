@@ -486,10 +486,6 @@ where
 {
     type Picked = Breaker;
 
-    fn is_present(&self) -> bool {
-        true
-    }
-
     fn pick(&self, request: &Req) -> Breaker {
         self.registry.get((self.key)(request))
     }

@@ -8,12 +8,13 @@ use pin_project_lite::pin_project;
 
 use super::core::Core;
 use super::handle::Breaker;
-use super::late::{Around, Claim};
+use super::late::{Claim, Polling};
 use super::ticket::Ticket;
 use crate::classify::verdict::Verdict;
 use crate::error::Stopped;
 use crate::moment::Moment;
 use crate::refusal::Refusal;
+use crate::scope::marks::Marks;
 use crate::stage::timer::Timer;
 use crate::stage::turn::Turn;
 use crate::stage::{Attempted, Drive, Limits};
@@ -31,9 +32,6 @@ pub(crate) mod pick {
         /// outcome go to the same one.
         type Picked;
 
-        /// Whether there is any breaker at all.
-        fn is_present(&self) -> bool;
-
         fn pick(&self, request: &Req) -> Self::Picked;
 
         fn breaker<'a>(&'a self, picked: &'a Self::Picked) -> Option<&'a Breaker>;
@@ -48,10 +46,6 @@ pub struct OneBreaker {
 
 impl<Req> pick::Pick<Req> for OneBreaker {
     type Picked = ();
-
-    fn is_present(&self) -> bool {
-        self.breaker.is_some()
-    }
 
     fn pick(&self, _: &Req) {}
 
@@ -154,12 +148,16 @@ where
     type Entry = B::Picked;
 
     #[inline]
-    fn enter(&self, request: &Req, now: Moment) -> Result<B::Picked, Refusal> {
+    fn enter(&self, request: &Req, now: Moment) -> Result<(B::Picked, Marks), Refusal> {
         let picked = self.breakers.pick(request);
-        if let Some(breaker) = self.breakers.breaker(&picked) {
-            breaker.core().is_shut(|| now)?;
-        }
-        Ok(picked)
+        let marks = match self.breakers.breaker(&picked) {
+            None => Marks::NONE,
+            Some(breaker) => {
+                breaker.core().is_shut(|| now)?;
+                Marks::LENDS_PERMITS
+            }
+        };
+        Ok((picked, marks))
     }
 
     fn would_admit(&self, running: &Self::Running, now: Moment) -> Result<(), Refusal> {
@@ -167,10 +165,6 @@ where
             Some(breaker) => breaker.core().would_admit(|| now),
             None => Ok(()),
         }
-    }
-
-    fn lends_permits(&self) -> bool {
-        self.breakers.is_present()
     }
 
     fn prepare(&self, picked: B::Picked, service: S) -> Self::Running {
@@ -207,17 +201,20 @@ where
         cx: &mut Context<'_>,
     ) -> Poll<Attempted<T::Response>> {
         let this = running.project();
-        let around = Around::new();
+        let polling = Polling;
         let attempt = &self.attempt;
         match attempt.poll_attempt(this.attempt, request, timer, turn, limits, cx) {
             Poll::Pending => {
-                if let Some(claim) = around.left_within() {
+                if let Some(claim) = polling.left() {
                     *this.claim = Some(claim);
                 }
                 Poll::Pending
             }
             Poll::Ready(Attempted::Success(answer)) => {
-                let claim = around.left_within().or(this.claim.take());
+                let claim = match polling.left() {
+                    None if this.claim.is_some() => this.claim.take(),
+                    claim => claim,
+                };
                 let breaker = self.breakers.breaker(this.picked);
                 if let (Some(breaker), Some(ticket)) = (breaker, this.ticket.take()) {
                     let (core, started) = (breaker.core(), limits.started);
@@ -233,7 +230,7 @@ where
                 Poll::Ready(Attempted::Success(answer))
             }
             Poll::Ready(Attempted::Unsuccess(unsuccess)) => {
-                drop(around.left_within());
+                drop(polling.left());
                 *this.claim = None;
                 let breaker = self.breakers.breaker(this.picked);
                 if let (Some(breaker), Some(ticket)) = (breaker, this.ticket.take()) {

@@ -92,10 +92,8 @@ where
             // What was given up before is not the word on this call.
             Ambient::mark_given_up(false);
         }
-        let mut frame = Ambient {
-            deadline: scope.deadline.min(Moment::of(started).after(total)),
-            ..scope.unmarked(Marks::GIVEN_UP).marked(Marks::REPORT_WANTED)
-        };
+        let mut frame = scope.unmarked(Marks::GIVEN_UP).marked(Marks::REPORT_WANTED);
+        frame.deadline = scope.deadline.min(Moment::of(started).after(total));
         let kept = self.inner.copy(&request);
         // Only those who are parked care who comes.
         let breaker = (self.shared.taken() > 0)

@@ -70,6 +70,7 @@ enum NotBegun {
 }
 
 pin_project! {
+    #[project = CallProj]
     pub(super) struct Call<Req, S, T>
     where
         T: Stage<Req, S>,
@@ -139,29 +140,33 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
                 return self.go_on(turn, cx);
             }
         }
-        let mut turn = self.as_mut().enter();
-        let (started, request) = match self.as_mut().begin(&mut turn) {
+        let mut this = self.as_mut().project();
+        let mut turn = this.enter();
+        let (started, request) = match this.begin(0, &mut turn) {
             Ok(begun) => begun,
             Err(why) => return Poll::Ready(Err(self.not_begun(why, &mut turn))),
         };
-        let limits = self.limits(started);
-        let this = self.as_mut().project();
+        let shared: &LoopShared<T> = this.shared;
+        let limits = Limits {
+            started,
+            deadline: this.frame.deadline,
+            total: *this.total,
+        };
         let entered = Entered::new(this.frame);
-        let stage = &this.shared.stage;
+        let request = Some(request);
         // Each end in its own place: to carry them out of the scope together
         // would copy the largest of them.
-        match stage.poll_attempt(
-            this.running,
-            Some(request),
-            this.timer,
-            &mut turn,
-            limits,
-            cx,
-        ) {
+        match shared
+            .stage
+            .poll_attempt(this.running, request, this.timer, &mut turn, limits, cx)
+        {
             Poll::Pending => Poll::Pending,
             Poll::Ready(Attempted::Success(answer)) => {
                 drop(entered);
-                self.succeeded(&mut turn);
+                shared.succeeded(this.phase, this.request);
+                if turn.success().is_some() {
+                    self.tell_success(&mut turn);
+                }
                 Poll::Ready(Ok(answer))
             }
             Poll::Ready(Attempted::Unsuccess(unsuccess)) => {
@@ -256,57 +261,13 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
         }
     }
 
-    /// The first poll: what is in scope here counts as well as at the call.
-    #[inline]
-    fn enter(self: Pin<&mut Self>) -> Turn {
-        let this = self.project();
-        let scope = Ambient::current();
-        this.frame.deadline = this.frame.deadline.min(scope.deadline);
-        this.frame.cap = scope.cap.or(this.frame.cap);
-        this.frame.marks = this.frame.marks.and(scope.marks.only(Marks::WISHES));
-        if let Some(budget) = &this.shared.budget {
-            budget.enter();
-        }
-        *this.phase = Phase::Deciding;
-        Turn::new(this.shared.observers.listen() || scope.marks.any(Marks::REPORT_WANTED))
-    }
-
     /// As `begin`, which is for the first poll alone to hold.
     #[inline(never)]
-    fn begin_again(mut self: Pin<&mut Self>, turn: &mut Turn) -> Result<(Moment, Req), NotBegun> {
-        *self.as_mut().project().phase = Phase::Deciding;
-        self.begin(turn)
-    }
-
-    /// Begins an attempt, unless the deadline, the copy of the request or the
-    /// breaker is against it.
-    #[inline(always)]
-    fn begin(self: Pin<&mut Self>, turn: &mut Turn) -> Result<(Moment, Req), NotBegun> {
-        let this = self.project();
-        let now = turn.now();
-        if this.frame.deadline <= now {
-            return Err(NotBegun::Late);
-        }
-        let Some(request) = this.request.take() else {
-            unreachable!("another attempt was decided for only with a request to send");
-        };
-        // Asked again after the backoff: the body of the attempt before may
-        // live on in a connection, and go on being read.
-        if this.frame.attempt > 0 && !this.shared.stage.is_intact(&request) {
-            return Err(NotBegun::NotIntact);
-        }
-        let number = this.frame.attempt.saturating_add(1);
-        let may_retry = !this.frame.marks.any(Marks::NO_RETRIES);
-        if number < this.shared.settings.max_attempts() && may_retry {
-            *this.request = this.shared.stage.copy(&request);
-        }
-        let started = this.shared.stage.start(this.running, &request, now);
-        started.map_err(NotBegun::Refused)?;
-        this.frame.attempt = number;
-        this.frame.marks = this.frame.marks.without(Marks::GIVEN_UP);
-        this.frame.granted_until = Moment::NEVER;
-        *this.phase = Phase::Attempting(now);
-        Ok((now, request))
+    fn begin_again(self: Pin<&mut Self>, turn: &mut Turn) -> Result<(Moment, Req), NotBegun> {
+        let mut this = self.project();
+        *this.phase = Phase::Deciding;
+        let earlier = this.frame.attempt;
+        this.begin(earlier, turn)
     }
 
     #[inline(never)]
@@ -322,5 +283,72 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
         let _entered = Entered::new(this.frame);
         let stage = &this.shared.stage;
         stage.poll_attempt(this.running, request, this.timer, turn, limits, cx)
+    }
+}
+
+impl<Req, S, T: Stage<Req, S>> CallProj<'_, Req, S, T> {
+    /// The first poll: what is in scope here counts as well as at the call.
+    #[inline(always)]
+    fn enter(&mut self) -> Turn {
+        let here = Ambient::here();
+        self.frame.deadline = self.frame.deadline.min(here.deadline);
+        self.frame.marks = self.frame.marks.and(here.marks.only(Marks::WISHES));
+        if here.marks.any(Marks::RARE) {
+            *self.frame = self.frame.capped_here();
+        }
+        if let Some(budget) = &self.shared.budget {
+            budget.enter();
+        }
+        *self.phase = Phase::Deciding;
+        Turn::new(self.shared.observers.listen() || here.marks.any(Marks::REPORT_WANTED))
+    }
+
+    /// Begins an attempt after so many, unless the deadline, the copy of the
+    /// request or the breaker is against it.
+    #[inline(always)]
+    fn begin(&mut self, earlier: u32, turn: &mut Turn) -> Result<(Moment, Req), NotBegun> {
+        let shared: &LoopShared<T> = self.shared;
+        let now = turn.now();
+        if self.frame.deadline <= now {
+            return Err(NotBegun::Late);
+        }
+        let Some(request) = self.request else {
+            unreachable!("another attempt was decided for only with a request to send");
+        };
+        // Asked again after the backoff: the body of the attempt before may
+        // live on in a connection, and go on being read.
+        if earlier > 0 && !shared.stage.is_intact(request) {
+            return Err(NotBegun::NotIntact);
+        }
+        let number = earlier.saturating_add(1);
+        let may_retry = !self.frame.marks.any(Marks::NO_RETRIES);
+        let copy = if number < shared.settings.max_attempts() && may_retry {
+            shared.stage.copy(request)
+        } else {
+            None
+        };
+        let Some(request) = std::mem::replace(self.request, copy) else {
+            unreachable!("looked at above");
+        };
+        let running = self.running.as_mut();
+        let started = shared.stage.start(running, &request, now);
+        started.map_err(NotBegun::Refused)?;
+        self.frame.attempt = number;
+        self.frame.marks = self.frame.marks.without(Marks::GIVEN_UP);
+        self.frame.forget_grant();
+        *self.phase = Phase::Attempting(now);
+        Ok((now, request))
+    }
+}
+
+impl<T> LoopShared<T> {
+    /// A call has ended with a success.
+    #[inline(always)]
+    fn succeeded<Req>(&self, phase: &mut Phase, request: &mut Option<Req>) {
+        *phase = Phase::Done;
+        *request = None;
+        if let Some(budget) = &self.budget {
+            budget.succeeded();
+        }
     }
 }

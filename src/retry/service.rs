@@ -10,7 +10,7 @@ use crate::deadline::{RetryLoop, Within};
 use crate::error::Error;
 use crate::moment::Moment;
 use crate::refusal::Refusal;
-use crate::scope::ambient::Ambient;
+use crate::scope::ambient::{Ambient, Usual};
 use crate::scope::cap::note_stack;
 use crate::scope::marks::Marks;
 use crate::sharded::Sharded;
@@ -96,32 +96,26 @@ where
     T: Stage<Req, S>,
 {
     let started = Moment::now();
-    let scope = Ambient::current();
-    if scope.given_up() {
-        Ambient::mark_given_up(false);
-    }
-    if let Some(cap) = scope.cap {
-        note_stack(cap);
+    let scope = Ambient::here();
+    if scope.marks.any(Marks::GIVEN_UP.and(Marks::RARE)) {
+        arrive();
     }
     let deadline = scope.deadline.min(started.after(total));
     if deadline <= started {
         return ended(shared, None, deadline, started);
     }
-    let entry = match shared.stage.enter(&request, started) {
-        Ok(entry) => entry,
+    let (entry, marks) = match shared.stage.enter(&request, started) {
+        Ok(entered) => entered,
         Err(refusal) => return ended(shared, Some(refusal), deadline, started),
     };
-    let lends_permits = shared.stage.lends_permits();
-    let frame = Ambient {
+    let mut frame = Ambient::of(Usual {
         deadline,
         attempt: 0,
-        cap: scope.cap,
-        granted_until: Moment::NEVER,
-        marks: scope
-            .marks
-            .only(Marks::WISHES)
-            .set(Marks::LENDS_PERMITS, lends_permits),
-    };
+        marks: scope.marks.only(Marks::WISHES).and(marks),
+    });
+    if scope.marks.any(Marks::RARE) {
+        frame = frame.capped_here();
+    }
     RetryFuture::live(Call::new(
         shared.handle(),
         request,
@@ -130,6 +124,15 @@ where
         total,
         frame,
     ))
+}
+
+/// In a scope that others have left something in: what was given up before is
+/// not the word on this call, and who counts sends hears of the stack.
+#[cold]
+#[inline(never)]
+fn arrive() {
+    Ambient::mark_given_up(false);
+    note_stack();
 }
 
 /// A call that ends here: refused, or out of time.

@@ -14,7 +14,7 @@ use super::{Scope, Scoped};
 use node::Node;
 
 pub(super) use held::HeldCap;
-pub(crate) use paid::{Paid, has_room, note_stack, pay};
+pub(crate) use paid::{Paid, has_room, leave, note_stack, pay};
 pub(crate) use table::CapId;
 
 /// A ceiling on the sends of all calls within a scope: an agent's task, a
@@ -99,10 +99,7 @@ impl CallCap {
     /// As safe as the future inside; dropping it drops that. A send that was
     /// dropped under way has been sent, and stays counted.
     pub fn wrap<F: Future>(&self, future: F) -> Scoped<F> {
-        let ambient = Ambient {
-            cap: Some(self.node.id()),
-            ..Ambient::NONE
-        };
+        let ambient = Ambient::NONE.capped(Some(self.node.id()));
         Scope { ambient }.wrap(future)
     }
 

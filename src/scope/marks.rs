@@ -1,9 +1,9 @@
 //! Yes or no, for a scope.
 
-/// A set of marks, in one byte: a call looks at all of them in one comparison,
-/// and they are copied as one.
+/// A set of marks in one number: a call looks at all of them in one comparison.
+/// Of four bytes, so that what they stand in has no gaps and is moved as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Marks(u8);
+pub struct Marks(u32);
 
 impl Marks {
     pub(crate) const NONE: Self = Self(0);
@@ -19,8 +19,17 @@ impl Marks {
     /// Somebody around waits for a [`CallReport`](super::report::CallReport).
     pub(crate) const REPORT_WANTED: Self = Self(1 << 3);
     /// A stack below refused or gave up, and its answer may not carry a seal.
-    /// Travels outwards, unlike the rest.
+    /// Travels outwards.
     pub(crate) const GIVEN_UP: Self = Self(1 << 4);
+    /// Something is in scope that few calls have.
+    pub(crate) const RARE: Self = Self(1 << 5);
+    /// The permit of the attempt around has been claimed. Travels outwards to
+    /// that attempt.
+    pub(crate) const CLAIMED: Self = Self(1 << 6);
+
+    /// What holds only where it was marked, in the same task.
+    pub(crate) const NOT_CARRIED: Self =
+        Self(Self::LENDS_PERMITS.0 | Self::GIVEN_UP.0 | Self::CLAIMED.0);
 
     /// Whether any of `marks` is here.
     pub(crate) const fn any(self, marks: Self) -> bool {
@@ -64,6 +73,8 @@ mod tests {
             Marks::LENDS_PERMITS,
             Marks::REPORT_WANTED,
             Marks::GIVEN_UP,
+            Marks::RARE,
+            Marks::CLAIMED,
         ];
         for one in all {
             let others = all.into_iter().filter(|other| *other != one);

@@ -64,7 +64,7 @@ impl Scope {
     /// What is in scope here.
     pub fn current() -> Self {
         Self {
-            ambient: Ambient::current().unmarked(Marks::GIVEN_UP.and(Marks::LENDS_PERMITS)),
+            ambient: Ambient::current().unmarked(Marks::NOT_CARRIED),
         }
     }
 
@@ -92,7 +92,7 @@ impl Scope {
     /// any attempt.
     #[must_use]
     pub const fn attempt(&self) -> u32 {
-        self.ambient.attempt
+        self.ambient.usual.attempt
     }
 
     /// The deadline, if there is one.
@@ -111,7 +111,7 @@ impl Scope {
         Scoped {
             future,
             ambient: self.ambient,
-            cap: HeldCap::of(self.ambient.cap),
+            cap: HeldCap::of(self.ambient.cap()),
         }
     }
 }
@@ -135,8 +135,8 @@ impl<F: Future> Future for Scoped<F> {
         let this = self.project();
         let outer = Ambient::current();
         let mut frame = this.ambient.within(outer);
-        if let (Some(own), Some(around)) = (this.ambient.cap, outer.cap) {
-            frame.cap = Some(this.cap.within(own, around));
+        if let (Some(own), Some(around)) = (this.ambient.cap(), outer.cap()) {
+            frame = frame.capped(Some(this.cap.within(own, around)));
         }
         let entered = Entered::new(&mut frame);
         let polled = this.future.poll(cx);

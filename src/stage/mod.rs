@@ -24,6 +24,7 @@ use crate::classify::verdict::Verdict;
 use crate::error::Stopped;
 use crate::moment::Moment;
 use crate::refusal::Refusal;
+use crate::scope::marks::Marks;
 use crate::span::Span;
 use timer::Timer;
 use turn::Turn;
@@ -166,16 +167,14 @@ pub(crate) mod stage_sealed {
         /// What a call keeps of its way in: which breaker judges it.
         type Entry;
 
-        /// Lets a call in, unless its first attempt is refused for certain:
-        /// spares a call that can go nowhere its clone of the service and its
-        /// handle. Reserves nothing.
-        fn enter(&self, request: &Req, now: Moment) -> Result<Self::Entry, Refusal>;
+        /// Lets a call in, with what its attempts are marked with in their
+        /// scope, unless the first of them is refused for certain: spares a
+        /// call that can go nowhere its clone of the service and its handle.
+        /// Reserves nothing.
+        fn enter(&self, request: &Req, now: Moment) -> Result<(Self::Entry, Marks), Refusal>;
 
         /// Would a further attempt be admitted now? A look, no reservation.
         fn would_admit(&self, running: &Self::Running, now: Moment) -> Result<(), Refusal>;
-
-        /// Whether an attempt has a permit that its answer can take over.
-        fn lends_permits(&self) -> bool;
 
         /// Room for the attempts of one call, with its clone of the service.
         fn prepare(&self, entry: Self::Entry, service: S) -> Self::Running;

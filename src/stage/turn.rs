@@ -6,7 +6,8 @@ use crate::moment::Moment;
 /// One poll of a call.
 #[derive(Debug)]
 pub struct Turn {
-    now: Option<Moment>,
+    /// Never, where it is yet to be read.
+    now: Moment,
     listens: bool,
     success: Option<Verdict>,
 }
@@ -16,7 +17,7 @@ impl Turn {
     #[inline]
     pub(crate) const fn new(listens: bool) -> Self {
         Self {
-            now: None,
+            now: Moment::NEVER,
             listens,
             success: None,
         }
@@ -26,13 +27,16 @@ impl Turn {
     /// somebody asks.
     #[inline]
     pub(crate) fn now(&mut self) -> Moment {
-        *self.now.get_or_insert_with(Moment::now)
+        if self.now == Moment::NEVER {
+            self.now = Moment::now();
+        }
+        self.now
     }
 
     /// Has the clock read again.
     #[inline]
     pub(crate) const fn time_passes(&mut self) {
-        self.now = None;
+        self.now = Moment::NEVER;
     }
 
     /// Notes the verdict on a success for those who listen, who are told how

@@ -62,14 +62,23 @@ impl Budget {
         }
     }
 
-    /// The call has ended, or was dropped.
+    /// The call has ended with a success, which pays in.
+    #[inline]
+    pub(crate) fn succeeded(&self) {
+        match &self.0 {
+            Kind::Bucket(bucket) => bucket.deposit(),
+            Kind::Concurrent(slots) => slots.leave(),
+        }
+    }
+
+    /// The call has ended otherwise, or was dropped.
     pub(crate) fn leave(&self) {
         if let Kind::Concurrent(slots) = &self.0 {
             slots.leave();
         }
     }
 
-    /// A success pays in.
+    /// An answer pays in that is good for the budget and no success.
     pub(crate) fn deposit(&self) {
         if let Kind::Bucket(bucket) = &self.0 {
             bucket.deposit();

@@ -18,28 +18,22 @@ use crate::telemetry::trace::refused;
 use crate::telemetry::{CallOutcome, Event, Observers, emit};
 
 impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
-    /// Ends with a success.
-    #[inline]
+    /// Ends with a success, after the first poll.
     pub(super) fn succeeded(mut self: Pin<&mut Self>, turn: &mut Turn) {
         if self.past.is_some() {
             self.as_mut().settle();
         }
         let this = self.as_mut().project();
-        *this.phase = Phase::Done;
-        *this.request = None;
-        if let Some(budget) = &this.shared.budget {
-            budget.deposit();
-            budget.leave();
-        }
-        if let Some(verdict) = turn.success().copied() {
-            self.tell_success(verdict, turn);
+        this.shared.succeeded(this.phase, this.request);
+        if turn.success().is_some() {
+            self.tell_success(turn);
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn tell_success(&self, verdict: Verdict, turn: &mut Turn) {
-        let verdict = Some(verdict);
+    pub(super) fn tell_success(&self, turn: &mut Turn) {
+        let verdict = turn.success().copied();
         self.tell_attempt(verdict);
         self.tell_end(CallOutcome::Success, verdict, None, turn);
         self.report(verdict, None, turn);

@@ -108,9 +108,9 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
             retries_disabled: marks.any(Marks::NO_RETRIES),
             replayable: || request.as_ref().is_some_and(|copy| stage.is_intact(copy)),
             would_admit: || stage.would_admit(running, now),
-            has_room: || frame.cap.is_none_or(has_room),
+            has_room: || frame.cap().is_none_or(has_room),
             // What the next hop was not granted is no time for an attempt.
-            deadline: frame.deadline.min(frame.granted_until),
+            deadline: frame.deadline.min(frame.granted_until()),
             now,
         };
         let settings = shared.settings.get();

@@ -18,35 +18,42 @@ pub(crate) struct Paid {
 pub(crate) struct Exhausted;
 
 /// Pays for a send, where a cap is in scope. To be called just before the
-/// request is handed over, and [`Paid::enter`] for as long as it is under way.
+/// request is handed over; what is polled from here on is below this attempt.
 #[inline]
-pub(crate) fn pay() -> Result<Option<Paid>, Exhausted> {
-    match Ambient::current().cap {
-        None => Ok(None),
-        Some(id) => pay_at(id).map(Some),
+pub(crate) fn pay(paid: &mut Option<Paid>) -> Result<(), Exhausted> {
+    match Ambient::cap_here() {
+        None => Ok(()),
+        Some(id) => pay_at(id, paid),
     }
 }
 
 #[cold]
-fn pay_at(outer: CapId) -> Result<Paid, Exhausted> {
+#[inline(never)]
+fn pay_at(outer: CapId, paid: &mut Option<Paid>) -> Result<(), Exhausted> {
     // One that nobody holds any more: the scope is over.
     let cap = found(outer).ok_or(Exhausted)?;
     if !cap.take() {
         return Err(Exhausted);
     }
     let node = enrol(Kind::attempt(cap));
-    Ok(Paid { node, outer })
+    paid.insert(Paid { node, outer }).enter();
+    Ok(())
+}
+
+/// The attempt is over; the scope is again what it was.
+#[cold]
+#[inline(never)]
+pub(crate) fn leave(paid: &mut Option<Paid>) {
+    if let Some(paid) = paid.take() {
+        Ambient::set_cap(paid.outer);
+    }
 }
 
 impl Paid {
     /// What is polled from here on is below this attempt.
+    #[cold]
     pub(crate) fn enter(&self) {
         Ambient::set_cap(self.node.id());
-    }
-
-    /// The attempt is over; the scope is again what it was.
-    pub(crate) fn leave(self) {
-        Ambient::set_cap(self.outer);
     }
 }
 
@@ -62,10 +69,9 @@ pub(crate) fn has_room(id: CapId) -> bool {
     found(id).is_some_and(|cap| cap.room() > 0)
 }
 
-/// A stack begins a call within this scope.
-#[cold]
-pub(crate) fn note_stack(id: CapId) {
-    if let Some(cap) = found(id) {
+/// A stack begins a call here.
+pub(crate) fn note_stack() {
+    if let Some(cap) = Ambient::cap_here().and_then(found) {
         cap.note_stack();
     }
 }
