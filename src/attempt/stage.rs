@@ -41,15 +41,15 @@ impl<C> AttemptStage<C> {
     }
 
     /// When the attempt must end: the sooner of its own timeout and the
-    /// call's deadline.
+    /// call's deadline, which is the one in scope.
     fn until(&self, limits: Limits) -> Moment {
-        limits.started.after(self.timeout).min(limits.deadline)
+        limits.started.after(self.timeout).min(Ambient::here().deadline)
     }
 
     /// What to say of an attempt that its limit cut short.
     #[cold]
     fn cut_short<Res>(&self, waiting: bool, limits: Limits, now: Moment) -> Unsuccess<Res> {
-        if limits.deadline <= now {
+        if Ambient::here().deadline <= now {
             return Unsuccess {
                 result: Err(Failure::DeadlineExceeded),
                 verdict: self.cut_by_deadline(limits.ran(now), limits),
@@ -69,16 +69,14 @@ impl<C> AttemptStage<C> {
     /// A server that was told of the caller's deadline and keeps to it ends an
     /// attempt as the deadline itself would have: whoever had no time to give
     /// does not make it a failing one. A further attempt would have less still.
-    fn within_grant(&self, verdict: Verdict, limits: Limits) -> Verdict {
+    #[cold]
+    fn kept_to_grant(&self, limits: Limits) -> bool {
         let until = Ambient::current().granted_until();
         if until == Moment::NEVER {
-            return verdict;
+            return false;
         }
         let now = Moment::now();
-        if now < until || self.had_its_share(limits.ran(now), limits) {
-            return verdict;
-        }
-        verdict.never_again().no_evidence()
+        now >= until && !self.had_its_share(limits.ran(now), limits)
     }
 
     /// A dependency that was given at least half of a fair share of time and
@@ -219,15 +217,12 @@ where
 impl<C> AttemptStage<C> {
     /// The classifier's verdict on what was no success, in the light of what
     /// the stacks below and the server were told.
-    #[cold]
+    #[inline(always)]
     fn judge(&self, verdict: Verdict, error: Option<&BoxError>, limits: Limits) -> Verdict {
-        let verdict = if verdict.again() == Again::AfterDelay && given_up(error) {
+        if verdict.again() == Again::AfterDelay && given_up(error) {
             Verdict::refused_below()
-        } else {
-            verdict
-        };
-        if verdict.health() == Health::Failing {
-            self.within_grant(verdict, limits)
+        } else if verdict.health() == Health::Failing && self.kept_to_grant(limits) {
+            verdict.never_again().no_evidence()
         } else {
             verdict
         }
@@ -240,6 +235,7 @@ fn unsuccessful<Res>(unsuccess: Unsuccess<Res>) -> Poll<Attempted<Res>> {
 
 /// Whether a stack below has refused or given up: its error says so, or, for
 /// an answer that cannot, the mark it left in the scope of this attempt.
+#[cold]
 fn given_up(error: Option<&BoxError>) -> bool {
     Ambient::is_marked(Marks::GIVEN_UP) || error.is_some_and(|error| given_up_below(&**error))
 }

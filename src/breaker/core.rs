@@ -9,7 +9,7 @@ use tokio::sync::watch;
 use super::alarm::Alarms;
 use super::config::BreakerConfig;
 use super::door::{
-    AJAR, ATTENDED, CLOSED, DISABLED, DOOR_MASK, SHUT_OPEN, SHUT_PROBES, door_word, generation_of,
+    AJAR, ATTENDED, CLOSED, DISABLED, DOOR_MASK, SHUT_OPEN, SHUT_PROBES, door_word,
     is_shut,
 };
 #[cfg(feature = "keyed")]
@@ -35,6 +35,7 @@ mod kept;
 mod outcome;
 
 pub(crate) use facts::Facts;
+pub(crate) use outcome::Precision;
 use kept::Kept;
 
 /// Of a breaker that has never failed there is the door, the counts, and what
@@ -53,7 +54,7 @@ use kept::Kept;
 #[derive(Debug)]
 pub(crate) struct Core {
     facts: Arc<Facts>,
-    /// generation (32) | door (3)
+    /// generation (32) | door (4)
     door: AtomicU64,
     meter: Meter,
     kept: OnceLock<Box<Kept>>,
@@ -222,8 +223,8 @@ impl Core {
     #[inline]
     pub(crate) fn admit(&self, now: impl FnOnce() -> Moment) -> Result<Ticket, Refusal> {
         let door = self.door.load(Ordering::Acquire);
-        if door & DOOR_MASK == CLOSED {
-            return Ok(Ticket::plain(generation_of(door)));
+        if let Some(ticket) = Ticket::plain(door) {
+            return Ok(ticket);
         }
         self.admit_at_machine(door, self.since_base(now()))
     }

@@ -286,7 +286,7 @@ impl Permit {
     pub fn success(mut self) {
         if let Some(ticket) = self.ticket.take() {
             let core = &self.breaker.core;
-            core.record_success(ticket, self.started, Moment::now);
+            core.record_success(ticket, self.started, |_| Moment::now());
         }
     }
 

@@ -8,6 +8,7 @@ use std::cell::Cell;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use super::core::Precision;
 use super::handle::{Breaker, Permit};
 use super::ticket::Ticket;
 use crate::moment::Moment;
@@ -167,10 +168,10 @@ impl Claim {
         breaker: &Breaker,
         ticket: Ticket,
         started: Moment,
-        mut now: impl FnMut() -> Moment,
+        mut now: impl FnMut(Precision) -> Moment,
     ) {
         let core = breaker.core();
-        if Arc::strong_count(&self.slot) == 1 || core.is_slow(started, &mut now) {
+        if Arc::strong_count(&self.slot) == 1 || core.is_slow(started, || now(Precision::Exact)) {
             return core.record_success(ticket, started, now);
         }
         let mut slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pin_project_lite::pin_project;
 
-use super::core::Core;
+use super::core::{Core, Precision};
 use super::handle::Breaker;
 use super::late::{Claim, Polling};
 use super::ticket::Ticket;
@@ -217,14 +217,16 @@ where
                 };
                 let breaker = self.breakers.breaker(this.picked);
                 if let (Some(breaker), Some(ticket)) = (breaker, this.ticket.take()) {
-                    let (core, started) = (breaker.core(), limits.started);
-                    if core.measures_time() {
-                        // It may have been busy all the while in this poll.
-                        turn.time_passes();
-                    }
+                    let now = |precision| {
+                        if precision == Precision::Exact {
+                            turn.time_passes();
+                        }
+                        turn.now()
+                    };
+                    let started = limits.started;
                     match claim {
-                        None => core.record_success(ticket, started, || turn.now()),
-                        Some(claim) => claim.hand_over(breaker, ticket, started, || turn.now()),
+                        None => breaker.core().record_success(ticket, started, now),
+                        Some(claim) => claim.hand_over(breaker, ticket, started, now),
                     }
                 }
                 Poll::Ready(Attempted::Success(answer))

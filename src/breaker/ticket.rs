@@ -8,29 +8,44 @@ use crate::name::Name;
 
 /// Proof of admission, to be handed back with the outcome exactly once.
 ///
-/// One word: generation (32) | placed (1) | kind (2), the last never zero. Each
-/// call takes one, keeps it and hands it back, and what it is asked nearly
-/// always is whether it is a plain one.
+/// One word: generation (32) | nothing (1) | placed (1) | kind (2), the last
+/// never zero. Each call takes one, keeps it and hands it back, and what it is
+/// asked nearly always is whether it is a plain one of the present period: the
+/// word that it found at the door.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Ticket(NonZeroU64);
 
 const PLACED: u64 = 1 << 2;
 const KIND: u64 = PLACED - 1;
+const LOWER: u64 = (1 << Ticket::GENERATION_SHIFT) - 1;
 
 impl Ticket {
-    /// What a closed breaker without a limit gives.
+    /// The lower bits of a plain one.
+    pub(super) const PLAIN: u64 = TicketKind::Counted as u64;
+
+    pub(super) const GENERATION_SHIFT: u32 = 4;
+
+    /// What a closed breaker without a limit gives: what stands at its door.
     #[inline]
-    pub(crate) const fn plain(generation: u32) -> Self {
-        Self::new(generation, TicketKind::Counted)
+    pub(super) const fn plain(door: u64) -> Option<Self> {
+        match NonZeroU64::new(door) {
+            Some(word) if door & LOWER == Self::PLAIN => Some(Self(word)),
+            _ => None,
+        }
     }
 
-    #[inline]
     pub(crate) const fn new(generation: u32, kind: TicketKind) -> Self {
-        let word = (generation as u64) << 32 | kind as u64;
+        let word = (generation as u64) << Self::GENERATION_SHIFT | kind as u64;
         match NonZeroU64::new(word) {
             Some(word) => Self(word),
             None => unreachable!(),
         }
+    }
+
+    /// Whether it is a plain one, of the period that this door stands for.
+    #[inline]
+    pub(super) const fn is_of(self, door: u64) -> bool {
+        self.0.get() == door
     }
 
     /// With a place under the concurrency limit, or without.
@@ -46,7 +61,9 @@ impl Ticket {
     /// nothing.
     #[inline]
     pub(crate) const fn generation(self) -> u32 {
-        (self.0.get() >> 32) as u32
+        #[expect(clippy::cast_possible_truncation, reason = "takes the word apart")]
+        let generation = (self.0.get() >> Self::GENERATION_SHIFT) as u32;
+        generation
     }
 
     pub(crate) const fn kind(self) -> TicketKind {
@@ -63,9 +80,8 @@ impl Ticket {
     }
 
     /// Whether it is counted and holds nothing.
-    #[inline]
     pub(crate) const fn is_plain(self) -> bool {
-        self.0.get() & (PLACED | KIND) == TicketKind::Counted as u64
+        self.0.get() & LOWER == Self::PLAIN
     }
 }
 

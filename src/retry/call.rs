@@ -27,7 +27,7 @@ use crate::stage::timer::Timer;
 use crate::stage::turn::Turn;
 use crate::stage::{Attempted, Limits, Stage, Unsuccess};
 
-pub(super) use ended::{balance, leave, leave_refusal, left};
+pub(super) use ended::{balance, leave, left};
 
 /// A loop that never has to wait lets other tasks run after this many
 /// attempts.
@@ -149,7 +149,6 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
         let shared: &LoopShared<T> = this.shared;
         let limits = Limits {
             started,
-            deadline: this.frame.deadline,
             total: *this.total,
         };
         let entered = Entered::new(this.frame);
@@ -173,16 +172,6 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
                 drop(entered);
                 self.after(unsuccess, turn, cx)
             }
-        }
-    }
-
-    /// What bounds an attempt that began then.
-    #[inline]
-    fn limits(&self, started: Moment) -> Limits {
-        Limits {
-            started,
-            deadline: self.frame.deadline,
-            total: self.total,
         }
     }
 
@@ -278,8 +267,11 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
         turn: &mut Turn,
         cx: &mut Context<'_>,
     ) -> Poll<Attempted<T::Response>> {
-        let limits = self.limits(started);
         let this = self.project();
+        let limits = Limits {
+            started,
+            total: *this.total,
+        };
         let _entered = Entered::new(this.frame);
         let stage = &this.shared.stage;
         stage.poll_attempt(this.running, request, this.timer, turn, limits, cx)

@@ -8,10 +8,13 @@ use std::time::Duration;
 
 use pin_project_lite::pin_project;
 
-use super::call::{Call, leave, leave_refusal};
+use super::call::{Call, leave};
 use crate::error::{Error, ErrorKind};
 use crate::refusal::Refusal;
+use crate::scope::ambient::Ambient;
+use crate::scope::marks::Marks;
 use crate::stage::Stage;
+use crate::telemetry::trace::refused;
 use crate::telemetry::{Event, Observers};
 
 pin_project! {
@@ -60,35 +63,39 @@ struct Ended {
 }
 
 impl Ended {
-    #[inline]
-    fn error(self) -> Error {
-        let Self {
-            dependency,
-            refusal,
-            unheard,
-        } = self;
-        match (refusal, unheard) {
-            (Some(refusal), None) => {
-                let error = Error::refused(refusal, dependency);
-                leave_refusal(&refusal, &error);
-                error
+    /// A refusal that nobody hears of is the most frequent of errors, and the one
+    /// that must cost least. So it is made where the caller wants it, of what
+    /// lies in the future, and nothing is moved: hence not inlined, and with the
+    /// whole of what the future gives.
+    #[inline(never)]
+    fn poll<Res>(place: &mut Option<Self>) -> Poll<Result<Res, Error>> {
+        let Some(end) = place else {
+            panic!("call polled after it ended")
+        };
+        match (&end.refusal, &end.unheard) {
+            (Some(refusal), None) if !Ambient::is_marked(Marks::REPORT_WANTED) => {
+                refused(0, refusal);
+                let (refusal, dependency) = (*refusal, end.dependency);
+                *place = None;
+                Ambient::mark_given_up(true);
+                Poll::Ready(Err(Error::refused(refusal, dependency)))
             }
-            (refusal, unheard) => Self::told(dependency, refusal, unheard),
+            _ => {
+                let error = end.told();
+                *place = None;
+                Poll::Ready(Err(error))
+            }
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn told(
-        dependency: &'static str,
-        refusal: Option<Refusal>,
-        unheard: Option<Box<Unheard>>,
-    ) -> Error {
-        let error = match refusal {
-            Some(refusal) => Error::refused(refusal, dependency),
-            None => Error::new(ErrorKind::DeadlineExceeded, dependency),
+    fn told(&mut self) -> Error {
+        let error = match self.refusal {
+            Some(refusal) => Error::refused(refusal, self.dependency),
+            None => Error::new(ErrorKind::DeadlineExceeded, self.dependency),
         };
-        match unheard {
+        match self.unheard.take() {
             None => leave(&error, &Observers::NONE),
             Some(unheard) => unheard.tell(&error),
         }
@@ -153,10 +160,7 @@ impl<Req, S, T: Stage<Req, S>> Future for RetryFuture<Req, S, T> {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         match self.project().state.project() {
             StateProj::Live { call } => call.poll(cx),
-            StateProj::Ended { end } => match end.take() {
-                Some(end) => Poll::Ready(Err(end.error())),
-                None => panic!("call polled after it ended"),
-            },
+            StateProj::Ended { end } => Ended::poll(end),
         }
     }
 }

@@ -85,7 +85,7 @@ where
 /// Begins a call. Nothing is sent or reserved before the first poll; but a
 /// call that can go nowhere ends here, before it costs a clone of the service
 /// or a reference count.
-#[inline]
+#[inline(always)]
 pub(crate) fn start<Req, S, T>(
     shared: &Sharded<LoopShared<T>>,
     request: Req,
@@ -97,8 +97,10 @@ where
 {
     let started = Moment::now();
     let scope = Ambient::here();
-    if scope.marks.any(Marks::GIVEN_UP.and(Marks::RARE)) {
-        arrive();
+    // What was given up before is not the word on this call.
+    Ambient::mark_given_up(false);
+    if scope.marks.any(Marks::RARE) {
+        note_stack();
     }
     let deadline = scope.deadline.min(started.after(total));
     if deadline <= started {
@@ -124,15 +126,6 @@ where
         total,
         frame,
     ))
-}
-
-/// In a scope that others have left something in: what was given up before is
-/// not the word on this call, and who counts sends hears of the stack.
-#[cold]
-#[inline(never)]
-fn arrive() {
-    Ambient::mark_given_up(false);
-    note_stack();
 }
 
 /// A call that ends here: refused, or out of time.

@@ -128,12 +128,11 @@ pub(crate) enum Failure {
     Capped,
 }
 
-/// When an attempt began, and what bounds it from outside.
+/// When an attempt began, and what bounds it from outside besides the deadline
+/// in scope. Two words, which go from hand to hand in registers.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
     pub(crate) started: Moment,
-    /// The call's deadline.
-    pub(crate) deadline: Moment,
     /// The stack's own total, of which an attempt may expect a fair share.
     pub(crate) total: Span,
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::super::door::{CLOSED, counts, door_word, generation_of};
+use super::super::door::{counts, generation_of};
 use super::super::ticket::{Heard, Ticket, TicketKind};
 use super::super::window::Call;
 use super::Core;
@@ -10,19 +10,59 @@ use crate::classify::verdict::{Health, Verdict};
 use crate::moment::Moment;
 use crate::sync::Ordering;
 
+/// How fresh a time has to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Precision {
+    /// From some moment in the same poll.
+    OfPoll,
+    Exact,
+}
+
 impl Core {
     /// Hears that what was admitted at `started` was a success.
+    ///
+    /// `now` is asked only where the time is needed, and told whether a time
+    /// from the same poll will do: it will not where somebody wants to know how
+    /// long the call ran, which may have been busy all the while in this poll.
     #[inline(always)]
     pub(crate) fn record_success(
         &self,
         ticket: Ticket,
         started: Moment,
-        mut now: impl FnMut() -> Moment,
+        mut now: impl FnMut(Precision) -> Moment,
     ) {
+        let lasts = |timed| {
+            // The time is taken while the period is known to last: later it
+            // might be one at which the next has begun to count.
+            let at = if timed {
+                self.since_base(now(Precision::OfPoll))
+            } else {
+                0
+            };
+            let door = self.door.load(Ordering::Acquire);
+            ticket.is_of(door).then_some(at)
+        };
+        let (plan, generation) = (&self.facts.plan, ticket.generation());
+        let thresholds = || self.thresholds();
+        match self
+            .meter
+            .success_unpaced(plan, thresholds, generation, lasts)
+        {
+            Some(false) => {}
+            // Windows by number do without the time until they trip.
+            Some(true) => self.trip_at(generation, now(Precision::OfPoll)),
+            None => self.record_other_success(ticket, started, now(Precision::Exact)),
+        }
+    }
+
+    /// One that is timed, or not plain, or not of this period.
+    #[cold]
+    #[inline(never)]
+    fn record_other_success(&self, ticket: Ticket, started: Moment, now: Moment) {
         if ticket.is_plain() {
             self.count_success(ticket, started, now);
         } else {
-            self.record_at_machine(ticket, &Verdict::success(), started, now());
+            self.record_at_machine(ticket, &Verdict::success(), started, now);
         }
     }
 
@@ -35,10 +75,13 @@ impl Core {
         started: Moment,
         mut now: impl FnMut() -> Moment,
     ) {
-        if ticket.is_plain() {
-            self.count(ticket, verdict, started, now);
-        } else {
-            self.record_at_machine(ticket, verdict, started, now());
+        if !ticket.is_plain() {
+            return self.record_at_machine(ticket, verdict, started, now());
+        }
+        match verdict.health() {
+            Health::Neutral => {}
+            Health::Ok => self.record_success(ticket, started, |_| now()),
+            Health::Failing => self.count_failure(ticket, verdict.hint(), started, now()),
         }
     }
 
@@ -48,7 +91,11 @@ impl Core {
         let kept = self.kept();
         kept.in_flight.leave(ticket.is_placed());
         if ticket.kind() == TicketKind::Counted {
-            return self.count(ticket, verdict, started, || now);
+            return match verdict.health() {
+                Health::Neutral => {}
+                Health::Ok => self.count_success(ticket, started, now),
+                Health::Failing => self.count_failure(ticket, verdict.hint(), started, now),
+            };
         }
         let slow = self.thresholds().is_slow(now.since(started));
         let heard = match verdict.health() {
@@ -95,43 +142,8 @@ impl Core {
     }
 
     /// Counts an outcome of a closed period; it may open the breaker.
-    fn count(
-        &self,
-        ticket: Ticket,
-        verdict: &Verdict,
-        started: Moment,
-        mut now: impl FnMut() -> Moment,
-    ) {
-        match verdict.health() {
-            Health::Neutral => {}
-            Health::Ok => self.count_success(ticket, started, now),
-            Health::Failing => self.count_failure(ticket, verdict.hint(), started, now()),
-        }
-    }
-
-    #[inline(always)]
-    fn count_success(&self, ticket: Ticket, started: Moment, mut now: impl FnMut() -> Moment) {
-        let lasts = |timed| {
-            // The time is taken while the period is known to last: later it
-            // might be one at which the next has begun to count.
-            let at = if timed { self.since_base(now()) } else { 0 };
-            self.is_current(ticket).then_some(at)
-        };
-        let (plan, generation) = (&self.facts.plan, ticket.generation());
-        let tripped = self
-            .meter
-            .success_unpaced(plan, || self.thresholds(), generation, lasts);
-        match tripped {
-            Some(false) => {}
-            // Windows by number do without the time until they trip.
-            Some(true) => self.trip_at(generation, now()),
-            None => self.count_paced_success(ticket, started, now()),
-        }
-    }
-
     #[cold]
-    #[inline(never)]
-    fn count_paced_success(&self, ticket: Ticket, started: Moment, at: Moment) {
+    fn count_success(&self, ticket: Ticket, started: Moment, at: Moment) {
         if !self.is_current(ticket) {
             return;
         }
@@ -164,15 +176,22 @@ impl Core {
     }
 
     /// Whether the closed period in which the ticket was given lasts.
-    #[inline(always)]
     fn is_current(&self, ticket: Ticket) -> bool {
         let door = self.door.load(Ordering::Acquire);
-        door == door_word(ticket.generation(), CLOSED)
-            || (generation_of(door) == ticket.generation() && counts(door))
+        generation_of(door) == ticket.generation() && counts(door)
     }
 
     /// Gives back what was admitted and not driven to an end.
+    #[inline]
     pub(crate) fn give_up(&self, ticket: Ticket) {
+        if !ticket.is_plain() {
+            self.give_back(ticket);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn give_back(&self, ticket: Ticket) {
         if ticket.is_placed() {
             self.kept().in_flight.leave(true);
         }

@@ -128,9 +128,9 @@ impl Meter {
         }
     }
 
-    /// As [`success`](Self::success), where nobody asks how long calls ran;
-    /// `None` where somebody does. `lasts` is told whether the time is needed,
-    /// and gives it if the period lasts.
+    /// As [`success`](Self::success), where nobody asks how long calls ran and
+    /// the period lasts; else `None`, and nothing is counted. `lasts` is told
+    /// whether the time is needed, and gives it if the period lasts.
     #[inline(always)]
     pub(crate) fn success_unpaced<'a>(
         &self,
@@ -141,20 +141,19 @@ impl Meter {
     ) -> Option<bool> {
         match &self.counted {
             Counted::Run(run) => {
-                if lasts(false).is_some() {
-                    run.success(generation);
-                }
+                lasts(false)?;
+                run.success(generation);
                 Some(false)
             }
             Counted::Count(windowed) => {
-                let now = lasts(false);
-                Some(now.is_some_and(|now| windowed.success(plan, thresholds, generation, now)))
+                let now = lasts(false)?;
+                Some(windowed.success(plan, thresholds, generation, now))
             }
             Counted::Time(windowed) => {
-                let now = lasts(true);
-                Some(now.is_some_and(|now| windowed.success(plan, thresholds, generation, now)))
+                let now = lasts(true)?;
+                Some(windowed.success(plan, thresholds, generation, now))
             }
-            Counted::CountAndPace(_) | Counted::TimeAndPace(_) => None,
+            _ => None,
         }
     }
 

@@ -8,13 +8,11 @@ use super::{Call, NotBegun, Phase};
 use crate::classify::verdict::{Again, Health, Verdict};
 use crate::error::{Error, ErrorKind, Stopped};
 use crate::moment::Moment;
-use crate::refusal::Refusal;
 use crate::scope::ambient::{Ambient, leave_report};
 use crate::scope::marks::Marks;
 use crate::scope::report::{CallReport, ServedBy};
 use crate::stage::Stage;
 use crate::stage::turn::Turn;
-use crate::telemetry::trace::refused;
 use crate::telemetry::{CallOutcome, Event, Observers, emit};
 
 impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
@@ -243,17 +241,6 @@ pub(in super::super) fn leave(error: &Error, observers: &Observers) {
     }
     if Ambient::is_marked(Marks::REPORT_WANTED) {
         leave_report(CallReport::of_error(error), observers);
-    }
-}
-
-/// As [`leave`], of a refusal that no observer hears of: the most frequent of
-/// errors, and the one that must cost least.
-#[inline]
-pub(in super::super) fn leave_refusal(refusal: &Refusal, error: &Error) {
-    refused(0, refusal);
-    Ambient::mark_given_up(true);
-    if Ambient::is_marked(Marks::REPORT_WANTED) {
-        leave_report(CallReport::of_error(error), &Observers::NONE);
     }
 }
 

@@ -70,6 +70,8 @@ pub(crate) fn has_room(id: CapId) -> bool {
 }
 
 /// A stack begins a call here.
+#[cold]
+#[inline(never)]
 pub(crate) fn note_stack() {
     if let Some(cap) = Ambient::cap_here().and_then(found) {
         cap.note_stack();
