@@ -97,6 +97,12 @@ impl Moment {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
     }
 
+    /// As [`since`](Self::since), in one word.
+    #[inline]
+    pub(crate) const fn span_since(self, earlier: Self) -> Span {
+        Span::of_nanos(Some(self.0.saturating_sub(earlier.0)))
+    }
+
     #[inline]
     pub(crate) const fn nanos(self) -> u64 {
         self.0

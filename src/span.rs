@@ -15,6 +15,7 @@ const NONE: u64 = u64::MAX;
 
 impl Span {
     pub(crate) const ZERO: Self = Self(0);
+    pub(crate) const NONE: Self = Self(NONE);
 
     pub(crate) const fn new(duration: Option<Duration>) -> Self {
         match duration {

@@ -86,13 +86,12 @@ where
     ) -> Poll<Step<S::Response>> {
         let mut this = self.project();
         let request = match (request, this.phase.as_mut().project()) {
-            (Some(request), PhaseProj::Idle) => Some(request),
+            (Some(request), _) => Some(request),
             (None, PhaseProj::Waiting { request }) => match request.take() {
                 Some(request) => Some(request),
                 None => panic!("polled again after the inner service panicked"),
             },
             (None, PhaseProj::Calling { .. }) => None,
-            (Some(_), _) => unreachable!("begun while another attempt was under way"),
             (None, PhaseProj::Idle) => panic!("attempt polled after it ended"),
         };
         if let Some(request) = request {

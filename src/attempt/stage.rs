@@ -43,7 +43,10 @@ impl<C> AttemptStage<C> {
     /// When the attempt must end: the sooner of its own timeout and the
     /// call's deadline, which is the one in scope.
     fn until(&self, limits: Limits) -> Moment {
-        limits.started.after(self.timeout).min(Ambient::here().deadline)
+        limits
+            .started
+            .after(self.timeout)
+            .min(Ambient::here().deadline)
     }
 
     /// What to say of an attempt that its limit cut short.

@@ -9,8 +9,7 @@ use tokio::sync::watch;
 use super::alarm::Alarms;
 use super::config::BreakerConfig;
 use super::door::{
-    AJAR, ATTENDED, CLOSED, DISABLED, DOOR_MASK, SHUT_OPEN, SHUT_PROBES, door_word,
-    is_shut,
+    AJAR, ATTENDED, CLOSED, DISABLED, DOOR_MASK, SHUT_OPEN, SHUT_PROBES, door_word, is_shut,
 };
 #[cfg(feature = "keyed")]
 use super::news::Listeners;
@@ -35,8 +34,8 @@ mod kept;
 mod outcome;
 
 pub(crate) use facts::Facts;
-pub(crate) use outcome::Precision;
 use kept::Kept;
+pub(crate) use outcome::Precision;
 
 /// Of a breaker that has never failed there is the door, the counts, and what
 /// it shares with others of its registry: 64 bytes, and those of a window.

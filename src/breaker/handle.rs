@@ -282,17 +282,19 @@ pub struct Permit {
 
 impl Permit {
     /// The dependency works.
-    #[inline]
+    #[inline(always)]
     pub fn success(mut self) {
         if let Some(ticket) = self.ticket.take() {
-            let core = &self.breaker.core;
-            core.record_success(ticket, self.started, |_| Moment::now());
+            self.breaker.core.succeed(ticket, self.started);
         }
     }
 
     /// The dependency is failing.
-    pub fn failure(self) {
-        self.record(&Verdict::transient());
+    #[inline(always)]
+    pub fn failure(mut self) {
+        if let Some(ticket) = self.ticket.take() {
+            self.breaker.core.fail(ticket, self.started);
+        }
     }
 
     /// An answer that says nothing about the dependency's health. Unlike a

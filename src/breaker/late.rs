@@ -102,48 +102,34 @@ impl fmt::Debug for LatePermit {
     }
 }
 
-/// The breaker's side of a [`LatePermit`].
-pub(super) struct Claim {
-    slot: Arc<Slot>,
-}
-
 /// While an attempt is polled. A claim that is left in a poll that panics is
 /// nobody's.
 pub(super) struct Polling;
 
 impl Polling {
-    /// Afterwards: the claim that was left in it.
+    /// Afterwards: whether a claim was left in it.
     #[inline(always)]
-    pub(super) fn left(self) -> Option<Claim> {
+    pub(super) fn left_a_claim(self) -> bool {
         std::mem::forget(self);
-        left()
+        Ambient::is_marked(Marks::CLAIMED)
     }
 }
 
 impl Drop for Polling {
     fn drop(&mut self) {
-        drop(left());
+        drop(left_here());
     }
 }
 
-/// Takes the claim that was left in this scope.
-#[inline(always)]
-fn left() -> Option<Claim> {
-    if Ambient::is_marked(Marks::CLAIMED) {
-        left_behind()
-    } else {
-        None
-    }
-}
-
+/// The claim that was left in this scope, and is not any more.
 #[cold]
 #[inline(never)]
-fn left_behind() -> Option<Claim> {
+fn left_here() -> Option<Arc<Slot>> {
+    if !Ambient::is_marked(Marks::CLAIMED) {
+        return None;
+    }
     Ambient::mark(Marks::CLAIMED, false);
-    // Nobody may wait for it any more.
     last_left()
-        .filter(|slot| Arc::strong_count(slot) > 1)
-        .map(|slot| Claim { slot })
 }
 
 fn last_left() -> Option<Arc<Slot>> {
@@ -158,23 +144,49 @@ pub(crate) fn let_claim_go() {
     drop(last_left());
 }
 
-impl Claim {
+/// The breaker's side of a [`LatePermit`]: the last claim so far.
+pub(super) struct Claimed {
+    slot: Option<Arc<Slot>>,
+}
+
+impl Claimed {
+    pub(super) const NONE: Self = Self { slot: None };
+
+    #[inline]
+    pub(super) const fn is_some(&self) -> bool {
+        self.slot.is_some()
+    }
+
+    /// Takes over what was left in this scope.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn take_over(&mut self) {
+        // Nobody may wait for it any more.
+        if let Some(slot) = left_here().filter(|slot| Arc::strong_count(slot) > 1) {
+            self.slot = Some(slot);
+        }
+    }
+
     /// Leaves the outcome to the claimant, unless that one is gone, or what
     /// there is of the call makes it a slow one.
     #[cold]
     #[inline(never)]
     pub(super) fn hand_over(
-        self,
+        &mut self,
         breaker: &Breaker,
         ticket: Ticket,
         started: Moment,
         mut now: impl FnMut(Precision) -> Moment,
     ) {
+        self.take_over();
         let core = breaker.core();
-        if Arc::strong_count(&self.slot) == 1 || core.is_slow(started, || now(Precision::Exact)) {
-            return core.record_success(ticket, started, now);
+        let waiting = self.slot.take();
+        match waiting.filter(|slot| Arc::strong_count(slot) > 1) {
+            Some(slot) if !core.is_slow(started, || now(Precision::Exact)) => {
+                let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
+                *slot = Some(breaker.permit(ticket, Moment::NEVER));
+            }
+            _ => core.record_success(ticket, started, now),
         }
-        let mut slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
-        *slot = Some(breaker.permit(ticket, Moment::NEVER));
     }
 }

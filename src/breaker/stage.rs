@@ -8,7 +8,7 @@ use pin_project_lite::pin_project;
 
 use super::core::{Core, Precision};
 use super::handle::Breaker;
-use super::late::{Claim, Polling};
+use super::late::{Claimed, Polling};
 use super::ticket::Ticket;
 use crate::classify::verdict::Verdict;
 use crate::error::Stopped;
@@ -131,7 +131,7 @@ pin_project! {
         picked: P,
         ticket: Option<Ticket>,
         // Who wants to tell of the outcome instead.
-        claim: Option<Claim>,
+        claimed: Claimed,
         #[pin]
         attempt: R,
     }
@@ -171,7 +171,7 @@ where
         BreakerRunning {
             picked,
             ticket: None,
-            claim: None,
+            claimed: Claimed::NONE,
             attempt: self.attempt.prepare((), service),
         }
     }
@@ -205,16 +205,13 @@ where
         let attempt = &self.attempt;
         match attempt.poll_attempt(this.attempt, request, timer, turn, limits, cx) {
             Poll::Pending => {
-                if let Some(claim) = polling.left() {
-                    *this.claim = Some(claim);
+                if polling.left_a_claim() {
+                    this.claimed.take_over();
                 }
                 Poll::Pending
             }
             Poll::Ready(Attempted::Success(answer)) => {
-                let claim = match polling.left() {
-                    None if this.claim.is_some() => this.claim.take(),
-                    claim => claim,
-                };
+                let is_claimed = polling.left_a_claim() || this.claimed.is_some();
                 let breaker = self.breakers.breaker(this.picked);
                 if let (Some(breaker), Some(ticket)) = (breaker, this.ticket.take()) {
                     let now = |precision| {
@@ -224,16 +221,19 @@ where
                         turn.now()
                     };
                     let started = limits.started;
-                    match claim {
-                        None => breaker.core().record_success(ticket, started, now),
-                        Some(claim) => claim.hand_over(breaker, ticket, started, now),
+                    if is_claimed {
+                        this.claimed.hand_over(breaker, ticket, started, now);
+                    } else {
+                        breaker.core().record_success(ticket, started, now);
                     }
                 }
                 Poll::Ready(Attempted::Success(answer))
             }
             Poll::Ready(Attempted::Unsuccess(unsuccess)) => {
-                drop(polling.left());
-                *this.claim = None;
+                if polling.left_a_claim() {
+                    this.claimed.take_over();
+                }
+                *this.claimed = Claimed::NONE;
                 let breaker = self.breakers.breaker(this.picked);
                 if let (Some(breaker), Some(ticket)) = (breaker, this.ticket.take()) {
                     let (core, started) = (breaker.core(), limits.started);

@@ -80,6 +80,7 @@ impl Ticket {
     }
 
     /// Whether it is counted and holds nothing.
+    #[inline]
     pub(crate) const fn is_plain(self) -> bool {
         self.0.get() & LOWER == Self::PLAIN
     }

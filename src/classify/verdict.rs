@@ -343,6 +343,11 @@ impl Verdict {
         self.hint.get()
     }
 
+    /// The same in one word.
+    pub(crate) const fn hint_span(&self) -> Span {
+        self.hint
+    }
+
     /// Why.
     #[must_use]
     pub const fn reason(&self) -> Reason {

@@ -10,7 +10,7 @@ use crate::deadline::{RetryLoop, Within};
 use crate::error::Error;
 use crate::moment::Moment;
 use crate::refusal::Refusal;
-use crate::scope::ambient::{Ambient, Usual};
+use crate::scope::ambient::Ambient;
 use crate::scope::cap::note_stack;
 use crate::scope::marks::Marks;
 use crate::sharded::Sharded;
@@ -110,14 +110,10 @@ where
         Ok(entered) => entered,
         Err(refusal) => return ended(shared, Some(refusal), deadline, started),
     };
-    let mut frame = Ambient::of(Usual {
+    let frame = Ambient::of_call(
         deadline,
-        attempt: 0,
-        marks: scope.marks.only(Marks::WISHES).and(marks),
-    });
-    if scope.marks.any(Marks::RARE) {
-        frame = frame.capped_here();
-    }
+        scope.marks.only(Marks::WISHES.and(Marks::RARE)).and(marks),
+    );
     RetryFuture::live(Call::new(
         shared.handle(),
         request,

@@ -50,6 +50,12 @@ impl Rare {
         cap: None,
         granted_until: Moment::NEVER,
     };
+
+    #[cold]
+    #[inline(never)]
+    fn here() -> Self {
+        RARE.get()
+    }
 }
 
 impl Deref for Ambient {
@@ -84,14 +90,31 @@ impl Ambient {
         }
     }
 
+    /// Of a call that begins here.
+    #[inline]
+    pub(crate) fn of_call(deadline: Moment, marks: Marks) -> Self {
+        let usual = Usual {
+            deadline,
+            attempt: 0,
+            marks,
+        };
+        let rare = if marks.any(Marks::RARE) {
+            Rare::here()
+        } else {
+            Rare::NONE
+        };
+        Self { usual, rare }
+    }
+
     /// All that is in scope here.
     pub(crate) fn current() -> Self {
         let usual = Self::here();
-        let mut current = Self::of(usual);
-        if usual.marks.any(Marks::RARE) {
-            current.rare = RARE.get();
-        }
-        current
+        let rare = if usual.marks.any(Marks::RARE) {
+            Rare::here()
+        } else {
+            Rare::NONE
+        };
+        Self { usual, rare }
     }
 
     /// What is in scope here of every call.
@@ -112,7 +135,7 @@ impl Ambient {
     #[inline]
     pub(crate) fn cap_here() -> Option<CapId> {
         if Self::is_marked(Marks::RARE) {
-            RARE.get().cap
+            Rare::here().cap
         } else {
             None
         }

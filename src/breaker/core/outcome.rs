@@ -8,6 +8,7 @@ use super::super::window::Call;
 use super::Core;
 use crate::classify::verdict::{Health, Verdict};
 use crate::moment::Moment;
+use crate::span::Span;
 use crate::sync::Ordering;
 
 /// How fresh a time has to be.
@@ -55,6 +56,32 @@ impl Core {
         }
     }
 
+    /// As [`record_success`](Self::record_success), for a permit in somebody's
+    /// hands: most of them find nothing to change where only a run of failures
+    /// is counted.
+    #[inline]
+    pub(crate) fn succeed(&self, ticket: Ticket, started: Moment) {
+        if !(ticket.is_plain() && self.meter.is_clear_run()) {
+            self.count_permit(ticket, started);
+        }
+    }
+
+    #[inline(never)]
+    fn count_permit(&self, ticket: Ticket, started: Moment) {
+        self.record_success(ticket, started, |_| Moment::now());
+    }
+
+    /// Hears that what was admitted at `started` failed.
+    #[inline]
+    pub(crate) fn fail(&self, ticket: Ticket, started: Moment) {
+        let now = Moment::now();
+        if ticket.is_plain() {
+            self.count_failure(ticket, Span::NONE, started, now);
+        } else {
+            self.record_at_machine(ticket, &Verdict::transient(), started, now);
+        }
+    }
+
     /// One that is timed, or not plain, or not of this period.
     #[cold]
     #[inline(never)]
@@ -81,7 +108,7 @@ impl Core {
         match verdict.health() {
             Health::Neutral => {}
             Health::Ok => self.record_success(ticket, started, |_| now()),
-            Health::Failing => self.count_failure(ticket, verdict.hint(), started, now()),
+            Health::Failing => self.count_failure(ticket, verdict.hint_span(), started, now()),
         }
     }
 
@@ -94,10 +121,10 @@ impl Core {
             return match verdict.health() {
                 Health::Neutral => {}
                 Health::Ok => self.count_success(ticket, started, now),
-                Health::Failing => self.count_failure(ticket, verdict.hint(), started, now),
+                Health::Failing => self.count_failure(ticket, verdict.hint_span(), started, now),
             };
         }
-        let slow = self.thresholds().is_slow(now.since(started));
+        let slow = self.thresholds().is_slow(now.span_since(started));
         let heard = match verdict.health() {
             Health::Ok if slow => Heard::Failure(None),
             Health::Ok => Heard::Success,
@@ -117,7 +144,7 @@ impl Core {
     /// Whether a call that ran since `started` is one that the breaker counts
     /// as slow.
     pub(crate) fn is_slow(&self, started: Moment, now: impl FnOnce() -> Moment) -> bool {
-        self.measures_time() && self.thresholds().is_slow(now().since(started))
+        self.measures_time() && self.thresholds().is_slow(now().span_since(started))
     }
 
     fn note_failure(&self, now: u64) {
@@ -150,7 +177,7 @@ impl Core {
         let call = Call {
             generation: ticket.generation(),
             now: self.since_base(at),
-            ran: at.since(started),
+            ran: at.span_since(started),
         };
         let plan = &self.facts.plan;
         if self.meter.success(plan, self.thresholds(), call) {
@@ -159,19 +186,20 @@ impl Core {
     }
 
     #[cold]
-    fn count_failure(&self, ticket: Ticket, hint: Option<Duration>, started: Moment, at: Moment) {
+    #[inline(never)]
+    fn count_failure(&self, ticket: Ticket, hint: Span, started: Moment, at: Moment) {
         if !self.is_current(ticket) {
             return;
         }
         let call = Call {
             generation: ticket.generation(),
             now: self.since_base(at),
-            ran: at.since(started),
+            ran: at.span_since(started),
         };
         self.note_failure(call.now);
         let plan = &self.facts.plan;
         if self.meter.failure(plan, self.thresholds(), call) {
-            self.trip(ticket.generation(), call.now, hint);
+            self.trip(ticket.generation(), call.now, hint.get());
         }
     }
 

@@ -216,7 +216,7 @@ impl CountWindow {
         let call = Call {
             generation,
             now: 0,
-            ran: std::time::Duration::ZERO,
+            ran: crate::span::Span::ZERO,
         };
         let plan = Plan::failures_in(WindowKind::Count(1));
         if failed {

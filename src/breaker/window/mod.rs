@@ -17,14 +17,13 @@ mod spread;
 mod thresholds;
 mod time;
 
-use std::time::Duration;
-
 use self::count::CountWindow;
 pub(super) use self::plan::Plan;
 use self::run::Run;
 pub(super) use self::thresholds::Thresholds;
 use self::time::TimeWindow;
 use super::config::WindowKind;
+use crate::span::Span;
 
 /// Outcomes in a window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,7 +44,7 @@ pub(crate) struct Call {
     /// the plan needs the time.
     pub(crate) now: u64,
     /// How long it ran; looked at only where slow calls count.
-    pub(crate) ran: Duration,
+    pub(crate) ran: Span,
 }
 
 /// Outcomes, some of them bad, of which the latest count.
@@ -125,6 +124,16 @@ impl Meter {
             Counted::Time(windowed) => windowed.begin(generation),
             Counted::CountAndPace(paced) => paced.begin(generation),
             Counted::TimeAndPace(paced) => paced.begin(generation),
+        }
+    }
+
+    /// Whether nothing but a run of failures is counted, and there is none: so
+    /// that a success changes nothing, of whatever period it is.
+    #[inline]
+    pub(crate) fn is_clear_run(&self) -> bool {
+        match &self.counted {
+            Counted::Run(run) => run.is_clear(),
+            _ => false,
         }
     }
 

@@ -174,7 +174,7 @@ fn count(window: &TimeWindow, generation: u32, slot: u64, failed: bool) -> Optio
     let call = Call {
         generation,
         now: slot * SLOT,
-        ran: Duration::ZERO,
+        ran: Span::ZERO,
     };
     if failed {
         window.failure(&plan(), call)

@@ -30,6 +30,13 @@ impl Run {
         self.0.swap(pack(generation, 0), Ordering::Relaxed);
     }
 
+    /// Whether nothing has failed since the last success.
+    #[inline]
+    pub(super) fn is_clear(&self) -> bool {
+        let (_, length) = unpack(self.0.load(Ordering::Relaxed));
+        length == 0
+    }
+
     /// Only reads while nothing has failed since the last success.
     pub(super) fn success(&self, generation: u32) {
         let mut word = self.0.load(Ordering::Relaxed);

@@ -40,7 +40,7 @@ const fn at(generation: u32, now: u64) -> Call {
     Call {
         generation,
         now,
-        ran: Duration::ZERO,
+        ran: Span::ZERO,
     }
 }
 
@@ -100,7 +100,7 @@ fn slow_traffic_that_only_fails_opens_below_the_minimum() {
 fn slow_calls_open_in_each_period_whatever_came_of_them() {
     let slow = |kept: &Kept, generation, failed| {
         let call = Call {
-            ran: Duration::from_secs(2),
+            ran: Span::new(Some(Duration::from_secs(2))),
             ..at(generation, 0)
         };
         if failed {

@@ -1,10 +1,8 @@
 //! When counts open a breaker.
 
-use std::time::Duration;
-
 use super::super::rules::{PARTS, Rules};
 use super::Counts;
-use crate::span::nanos;
+use crate::span::{Span, nanos};
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
 /// Numbers that can be changed while calls are counted. Zero stands for a rule
@@ -54,8 +52,8 @@ impl Thresholds {
         self.min_calls.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn is_slow(&self, ran: Duration) -> bool {
-        nanos(ran) >= self.slow_nanos.load(Ordering::Relaxed)
+    pub(crate) fn is_slow(&self, ran: Span) -> bool {
+        ran.nanos() >= self.slow_nanos.load(Ordering::Relaxed)
     }
 
     pub(crate) fn run_reached(&self, run: u32) -> bool {

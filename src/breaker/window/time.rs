@@ -321,6 +321,7 @@ mod tests {
 
     use super::*;
     use crate::breaker::config::WindowKind;
+    use crate::span::Span;
 
     const SECOND: u64 = 1_000_000_000;
 
@@ -355,7 +356,7 @@ mod tests {
             let call = Call {
                 generation: 0,
                 now: seconds * SECOND,
-                ran: Duration::ZERO,
+                ran: Span::ZERO,
             };
             window.failure(&plan, call).map(|counts| counts.failures)
         };
@@ -405,7 +406,7 @@ mod tests {
                 let call = Call {
                     generation: 0,
                     now: now * SECOND,
-                    ran: Duration::ZERO,
+                    ran: Span::ZERO,
                 };
                 if failed {
                     window.failure(&plan, call);
@@ -475,7 +476,7 @@ mod tests {
             let call = Call {
                 generation: 0,
                 now: seconds * SECOND,
-                ran: Duration::ZERO,
+                ran: Span::ZERO,
             };
             window.failure(&plan, call).map(|counts| counts.failures)
         });

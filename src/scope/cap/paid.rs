@@ -58,6 +58,8 @@ impl Paid {
 }
 
 impl Drop for Paid {
+    #[cold]
+    #[inline(never)]
     fn drop(&mut self) {
         self.node.finish();
     }
