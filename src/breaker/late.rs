@@ -71,7 +71,7 @@ impl LatePermit {
     /// The last of several claims gets it.
     #[must_use]
     pub fn claim() -> Option<Self> {
-        let marks = Ambient::here().marks;
+        let marks = Ambient::here().marks();
         if !marks.any(Marks::LENDS_PERMITS) {
             return None;
         }

@@ -255,7 +255,7 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
     fn begin_again(self: Pin<&mut Self>, turn: &mut Turn) -> Result<(Moment, Req), NotBegun> {
         let mut this = self.project();
         *this.phase = Phase::Deciding;
-        let earlier = this.frame.attempt;
+        let earlier = this.frame.attempt();
         this.begin(earlier, turn)
     }
 
@@ -284,15 +284,15 @@ impl<Req, S, T: Stage<Req, S>> CallProj<'_, Req, S, T> {
     fn enter(&mut self) -> Turn {
         let here = Ambient::here();
         self.frame.deadline = self.frame.deadline.min(here.deadline);
-        self.frame.marks = self.frame.marks.and(here.marks.only(Marks::WISHES));
-        if here.marks.any(Marks::RARE) {
+        self.frame.mark(here.marks().only(Marks::WISHES));
+        if here.marks().any(Marks::RARE) {
             *self.frame = self.frame.capped_here();
         }
         if let Some(budget) = &self.shared.budget {
             budget.enter();
         }
         *self.phase = Phase::Deciding;
-        Turn::new(self.shared.observers.listen() || here.marks.any(Marks::REPORT_WANTED))
+        Turn::new(self.shared.observers.listen() || here.marks().any(Marks::REPORT_WANTED))
     }
 
     /// Begins an attempt after so many, unless the deadline, the copy of the
@@ -313,7 +313,7 @@ impl<Req, S, T: Stage<Req, S>> CallProj<'_, Req, S, T> {
             return Err(NotBegun::NotIntact);
         }
         let number = earlier.saturating_add(1);
-        let may_retry = !self.frame.marks.any(Marks::NO_RETRIES);
+        let may_retry = !self.frame.marks().any(Marks::NO_RETRIES);
         let copy = if number < shared.settings.max_attempts() && may_retry {
             shared.stage.copy(request)
         } else {
@@ -325,8 +325,8 @@ impl<Req, S, T: Stage<Req, S>> CallProj<'_, Req, S, T> {
         let running = self.running.as_mut();
         let started = shared.stage.start(running, &request, now);
         started.map_err(NotBegun::Refused)?;
-        self.frame.attempt = number;
-        self.frame.marks = self.frame.marks.without(Marks::GIVEN_UP);
+        let marks = self.frame.marks().without(Marks::GIVEN_UP);
+        self.frame.begin(number, marks);
         self.frame.forget_grant();
         *self.phase = Phase::Attempting(now);
         Ok((now, request))

@@ -99,7 +99,7 @@ where
     let scope = Ambient::here();
     // What was given up before is not the word on this call.
     Ambient::mark_given_up(false);
-    if scope.marks.any(Marks::RARE) {
+    if scope.marks().any(Marks::RARE) {
         note_stack();
     }
     let deadline = scope.deadline.min(started.after(total));
@@ -112,7 +112,7 @@ where
     };
     let frame = Ambient::of_call(
         deadline,
-        scope.marks.only(Marks::WISHES.and(Marks::RARE)).and(marks),
+        scope.marks().only(Marks::WISHES.and(Marks::RARE)).and(marks),
     );
     RetryFuture::live(Call::new(
         shared.handle(),

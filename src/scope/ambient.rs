@@ -31,9 +31,10 @@ pub(crate) struct Ambient {
 pub(crate) struct Usual {
     /// The earliest deadline of all stacks and scopes around.
     pub(crate) deadline: Moment,
-    /// Which attempt of the nearest stack this is, from 1; 0 outside.
-    pub(crate) attempt: u32,
-    pub(crate) marks: Marks,
+    /// attempt (32) | marks (32). In one word, since it is written in one step
+    /// and read in one a moment later: a processor that finds two writes in what
+    /// it reads waits for both of them.
+    near: u64,
 }
 
 /// What is in scope of few, or for a moment.
@@ -75,29 +76,15 @@ impl DerefMut for Ambient {
 }
 
 impl Ambient {
-    pub(crate) const NONE: Self = Self::of(Usual {
-        deadline: Moment::NEVER,
-        attempt: 0,
-        marks: Marks::NONE,
-    });
-
-    /// With nothing rare in scope.
-    #[inline]
-    pub(crate) const fn of(usual: Usual) -> Self {
-        Self {
-            usual,
-            rare: Rare::NONE,
-        }
-    }
+    pub(crate) const NONE: Self = Self {
+        usual: Usual::new(Moment::NEVER, 0, Marks::NONE),
+        rare: Rare::NONE,
+    };
 
     /// Of a call that begins here.
     #[inline]
     pub(crate) fn of_call(deadline: Moment, marks: Marks) -> Self {
-        let usual = Usual {
-            deadline,
-            attempt: 0,
-            marks,
-        };
+        let usual = Usual::new(deadline, 0, marks);
         let rare = if marks.any(Marks::RARE) {
             Rare::here()
         } else {
@@ -109,7 +96,7 @@ impl Ambient {
     /// All that is in scope here.
     pub(crate) fn current() -> Self {
         let usual = Self::here();
-        let rare = if usual.marks.any(Marks::RARE) {
+        let rare = if usual.marks().any(Marks::RARE) {
             Rare::here()
         } else {
             Rare::NONE
@@ -121,14 +108,14 @@ impl Ambient {
     #[inline]
     pub(crate) fn here() -> Usual {
         let mut here = Self::NONE.usual;
-        at_current(|cell| here = cell.get());
+        at_current(|current| here = current.get());
         here
     }
 
     /// Whether any of `marks` is in the current scope.
     #[inline]
     pub(crate) fn is_marked(marks: Marks) -> bool {
-        Self::here().marks.any(marks)
+        Self::here().marks().any(marks)
     }
 
     /// The ceiling on sends in the current scope.
@@ -143,13 +130,13 @@ impl Ambient {
 
     /// This scope with `marks` as well.
     pub(crate) const fn marked(mut self, marks: Marks) -> Self {
-        self.usual.marks = self.usual.marks.and(marks);
+        self.usual.mark(marks);
         self
     }
 
     /// This scope without `marks`.
     pub(crate) const fn unmarked(mut self, marks: Marks) -> Self {
-        self.usual.marks = self.usual.marks.without(marks);
+        self.usual.unmark(marks);
         self
     }
 
@@ -162,7 +149,7 @@ impl Ambient {
     /// The ceiling on sends.
     #[inline]
     pub(crate) const fn cap(&self) -> Option<CapId> {
-        if self.usual.marks.any(Marks::RARE) {
+        if self.usual.marks().any(Marks::RARE) {
             self.rare.cap
         } else {
             None
@@ -171,7 +158,7 @@ impl Ambient {
 
     /// By when the next hop was told to answer.
     pub(crate) const fn granted_until(&self) -> Moment {
-        if self.usual.marks.any(Marks::RARE) {
+        if self.usual.marks().any(Marks::RARE) {
             self.rare.granted_until
         } else {
             Moment::NEVER
@@ -187,7 +174,7 @@ impl Ambient {
     /// This scope, in which the next hop was told nothing yet.
     #[inline]
     pub(crate) fn forget_grant(&mut self) {
-        if self.marks.any(Marks::RARE) {
+        if self.marks().any(Marks::RARE) {
             self.change_rare(|rare| rare.granted_until = Moment::NEVER);
         }
     }
@@ -202,24 +189,22 @@ impl Ambient {
         change(&mut rare);
         self.rare = rare;
         let any = rare.cap.is_some() || rare.granted_until != Moment::NEVER;
-        self.marks = self.marks.set(Marks::RARE, any);
+        self.set(Marks::RARE, any);
     }
 
     /// This scope where it is polled inside of `outer`: whichever bounds more
     /// holds; reports and permits are those of where it is polled.
     pub(crate) fn within(self, outer: Self) -> Self {
-        let of_outer = outer.marks.without(Marks::GIVEN_UP.and(Marks::RARE));
+        let of_outer = outer.marks().without(Marks::GIVEN_UP.and(Marks::RARE));
         let of_own = Marks::WISHES.and(Marks::GIVEN_UP).and(Marks::RARE);
         let mut within = self;
-        within.usual = Usual {
-            deadline: self.deadline.min(outer.deadline),
-            attempt: if self.attempt == 0 {
-                outer.attempt
-            } else {
-                self.attempt
-            },
-            marks: self.marks.only(of_own).and(of_outer),
+        let attempt = if self.attempt() == 0 {
+            outer.attempt()
+        } else {
+            self.attempt()
         };
+        let marks = self.marks().only(of_own).and(of_outer);
+        within.usual = Usual::new(self.deadline.min(outer.deadline), attempt, marks);
         within.capped(self.cap().or(outer.cap()))
     }
 
@@ -249,10 +234,10 @@ impl Ambient {
 
     /// Puts `marks` in the current scope, or takes them out of it.
     pub(crate) fn mark(marks: Marks, here: bool) {
-        at_current(|cell| {
-            let mut usual = cell.get();
-            usual.marks = usual.marks.set(marks, here);
-            cell.set(usual);
+        at_current(|current| {
+            let mut usual = current.get();
+            usual.set(marks, here);
+            current.near.set(usual.near);
         });
     }
 
@@ -269,11 +254,57 @@ impl Ambient {
         let mut current = Self::current();
         change(&mut current);
         RARE.set(current.rare);
-        at_current(|cell| cell.set(current.usual));
+        at_current(|here| here.set(current.usual));
     }
 }
 
 impl Usual {
+    #[inline]
+    const fn new(deadline: Moment, attempt: u32, marks: Marks) -> Self {
+        Self {
+            deadline,
+            near: near(attempt, marks),
+        }
+    }
+
+    /// Which attempt of the nearest stack this is, from 1; 0 outside.
+    #[inline]
+    pub(crate) const fn attempt(&self) -> u32 {
+        (self.near >> 32) as u32
+    }
+
+    #[inline]
+    pub(crate) const fn marks(&self) -> Marks {
+        #[expect(clippy::cast_possible_truncation, reason = "the lower half")]
+        Marks::of_bits(self.near as u32)
+    }
+
+    #[inline]
+    pub(crate) const fn mark(&mut self, marks: Marks) {
+        self.near |= marks.bits() as u64;
+    }
+
+    #[inline]
+    pub(crate) const fn unmark(&mut self, marks: Marks) {
+        self.near &= !(marks.bits() as u64);
+    }
+
+    /// Puts `marks` here, or takes them away.
+    #[inline]
+    pub(crate) const fn set(&mut self, marks: Marks, here: bool) {
+        if here {
+            self.mark(marks);
+        } else {
+            self.unmark(marks);
+        }
+    }
+
+    /// Another attempt, with these marks.
+    #[inline]
+    pub(crate) const fn begin(&mut self, attempt: u32, marks: Marks) {
+        self.near = near(attempt, marks);
+    }
+
     /// The deadline as others know it.
     pub(crate) fn deadline(&self) -> Option<Instant> {
         self.deadline.instant()
@@ -281,12 +312,45 @@ impl Usual {
 
     /// Whether a stack below refused or gave up.
     pub(crate) const fn given_up(&self) -> bool {
-        self.marks.any(Marks::GIVEN_UP)
+        self.marks().any(Marks::GIVEN_UP)
+    }
+}
+
+#[inline]
+const fn near(attempt: u32, marks: Marks) -> u64 {
+    (attempt as u64) << 32 | marks.bits() as u64
+}
+
+/// A [`Usual`] in two cells, to be moved word by word.
+struct Current {
+    deadline: Cell<Moment>,
+    near: Cell<u64>,
+}
+
+impl Current {
+    #[inline]
+    fn get(&self) -> Usual {
+        Usual {
+            deadline: self.deadline.get(),
+            near: self.near.get(),
+        }
+    }
+
+    #[inline]
+    fn set(&self, usual: Usual) {
+        self.deadline.set(usual.deadline);
+        self.near.set(usual.near);
     }
 }
 
 thread_local! {
-    static CURRENT: Cell<Usual> = const { Cell::new(Ambient::NONE.usual) };
+    static CURRENT: Current = const {
+        let none = Ambient::NONE.usual;
+        Current {
+            deadline: Cell::new(none.deadline),
+            near: Cell::new(none.near),
+        }
+    };
     // Means something only while `CURRENT` is marked with it.
     static RARE: Cell<Rare> = const { Cell::new(Rare::NONE) };
     static REPORT: Cell<Option<CallReport>> = const { Cell::new(None) };
@@ -295,7 +359,7 @@ thread_local! {
 /// For what the closure leaves behind, as its own result would go through one
 /// more check and copy, which come to a tenth of a call.
 #[inline]
-fn at_current(look: impl FnOnce(&Cell<Usual>)) {
+fn at_current(look: impl FnOnce(&Current)) {
     CURRENT.with(look);
 }
 
@@ -331,9 +395,12 @@ impl Drop for Entered<'_> {
 /// The marks of both.
 #[inline]
 fn change_places(frame: &mut Ambient) -> Marks {
-    let marks = frame.marks;
-    at_current(|cell| frame.usual = cell.replace(frame.usual));
-    frame.marks.and(marks)
+    let inner = frame.usual;
+    at_current(|current| {
+        frame.usual = current.get();
+        current.set(inner);
+    });
+    frame.marks().and(inner.marks())
 }
 
 /// Where neither has any, nothing looks at what they change.
@@ -347,8 +414,8 @@ fn change_rare_places(frame: &mut Ambient) {
 #[cold]
 #[inline(never)]
 fn pass_claim_on(left: &mut Ambient) {
-    if left.marks.any(Marks::CLAIMED) {
-        left.marks = left.marks.without(Marks::CLAIMED);
+    if left.marks().any(Marks::CLAIMED) {
+        left.unmark(Marks::CLAIMED);
         if Ambient::is_marked(Marks::LENDS_PERMITS) {
             Ambient::mark(Marks::CLAIMED, true);
         } else {

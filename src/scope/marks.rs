@@ -1,7 +1,6 @@
 //! Yes or no, for a scope.
 
 /// A set of marks in one number: a call looks at all of them in one comparison.
-/// Of four bytes, so that what they stand in has no gaps and is moved as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Marks(u32);
 
@@ -30,6 +29,16 @@ impl Marks {
     /// What holds only where it was marked, in the same task.
     pub(crate) const NOT_CARRIED: Self =
         Self(Self::LENDS_PERMITS.0 | Self::GIVEN_UP.0 | Self::CLAIMED.0);
+
+    #[inline]
+    pub(crate) const fn of_bits(bits: u32) -> Self {
+        Self(bits)
+    }
+
+    #[inline]
+    pub(crate) const fn bits(self) -> u32 {
+        self.0
+    }
 
     /// Whether any of `marks` is here.
     pub(crate) const fn any(self, marks: Self) -> bool {

@@ -92,7 +92,7 @@ impl Scope {
     /// any attempt.
     #[must_use]
     pub const fn attempt(&self) -> u32 {
-        self.ambient.usual.attempt
+        self.ambient.usual.attempt()
     }
 
     /// The deadline, if there is one.
@@ -142,8 +142,7 @@ impl<F: Future> Future for Scoped<F> {
         let polled = this.future.poll(cx);
         drop(entered);
         frame.pass_on_grant();
-        let marks = this.ambient.marks;
-        this.ambient.marks = marks.set(Marks::GIVEN_UP, frame.given_up());
+        this.ambient.set(Marks::GIVEN_UP, frame.given_up());
         if polled.is_ready() {
             Ambient::mark_given_up(frame.given_up());
         }

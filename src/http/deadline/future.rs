@@ -65,7 +65,7 @@ where
         let polled = handler.poll(cx);
         drop(entered);
         let given_up = frame.given_up();
-        this.frame.marks = this.frame.marks.set(Marks::GIVEN_UP, given_up);
+        this.frame.set(Marks::GIVEN_UP, given_up);
         let result = match (polled, frame.deadline()) {
             (Poll::Ready(result), _) => result,
             (Poll::Pending, None) => return Poll::Pending,

@@ -61,7 +61,7 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
         let (shared, frame) = (&self.shared, &self.frame);
         let stop = Event::Stopped {
             dependency: shared.dependency,
-            attempts: frame.attempt,
+            attempts: frame.attempt(),
             stopped,
             verdict: Some(verdict),
         };
@@ -106,7 +106,7 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
         self.as_mut().release();
         let elapsed = turn.now().since(self.started);
         let error = error
-            .after(self.frame.attempt, elapsed)
+            .after(self.frame.attempt(), elapsed)
             .owning_retries(self.owns_retries());
         leave(&error, &self.shared.observers);
         let (verdict, stopped) = (error.verdict().copied(), error.stopped());
@@ -115,7 +115,7 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
     }
 
     fn owns_retries(&self) -> bool {
-        self.shared.settings.max_attempts() > 1 && !self.frame.marks.any(Marks::NO_RETRIES)
+        self.shared.settings.max_attempts() > 1 && !self.frame.marks().any(Marks::NO_RETRIES)
     }
 
     /// Nobody waits for it any more.
@@ -162,7 +162,7 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
     pub(super) fn tell_attempt(&self, verdict: Option<Verdict>) {
         self.shared.observers.tell(&Event::AttemptEnded {
             dependency: self.shared.dependency,
-            attempt: self.frame.attempt,
+            attempt: self.frame.attempt(),
             verdict,
         });
     }
@@ -180,7 +180,7 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
             shared.observers.tell(&Event::CallEnded {
                 dependency: shared.dependency,
                 outcome,
-                attempts: self.frame.attempt,
+                attempts: self.frame.attempt(),
                 elapsed: now.since(self.started),
                 verdict,
                 stopped,
@@ -194,7 +194,7 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
         if Ambient::is_marked(Marks::REPORT_WANTED) {
             let report = CallReport {
                 dependency: self.shared.dependency,
-                attempts: self.frame.attempt,
+                attempts: self.frame.attempt(),
                 elapsed: turn.now().since(self.started),
                 fallback_took: Duration::ZERO,
                 stopped,

@@ -83,7 +83,8 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
     fn capped(mut self: Pin<&mut Self>, turn: &mut Turn) -> Error {
         self.as_mut().refund();
         let this = self.as_mut().project();
-        this.frame.attempt = this.frame.attempt.saturating_sub(1);
+        let (attempt, marks) = (this.frame.attempt(), this.frame.marks());
+        this.frame.begin(attempt.saturating_sub(1), marks);
         let error = Error::new(ErrorKind::Refused, self.shared.dependency);
         self.fail_as_before(error.stopped_by(Some(Stopped::CallCap)), turn)
     }
@@ -100,11 +101,11 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
         let (shared, frame, now) = (&**this.shared, &*this.frame, turn.now());
         let (stage, request) = (&shared.stage, &*this.request);
         let running = this.running.as_ref().get_ref();
-        let marks = frame.marks;
+        let marks = frame.marks();
         let situation = Situation {
             verdict: &verdict,
             idempotent: || !marks.any(Marks::NOT_IDEMPOTENT) && stage.idempotent(running),
-            attempts: frame.attempt,
+            attempts: frame.attempt(),
             retries_disabled: marks.any(Marks::NO_RETRIES),
             replayable: || request.as_ref().is_some_and(|copy| stage.is_intact(copy)),
             would_admit: || stage.would_admit(running, now),
@@ -127,7 +128,7 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
         };
         let retry = Event::Retry {
             dependency: shared.dependency,
-            attempt: frame.attempt,
+            attempt: frame.attempt(),
             delay,
             verdict,
         };
