@@ -16,7 +16,7 @@ use crate::limit::lesser;
 use crate::moment::Moment;
 use crate::retry::backoff::Backoff;
 use crate::retry::budget::RetryBudget;
-use crate::retry::{LiveSettings, LoopShared, RetrySettings};
+use crate::retry::{LoopShared, RetrySettings};
 use crate::sharded::Sharded;
 use crate::telemetry::{Event, Observer, Observers};
 
@@ -306,13 +306,13 @@ impl<C, B> PolicyBuilder<C, B> {
         };
         Ok(Policy {
             total: self.deadline,
-            shared: Sharded::new(LoopShared {
-                dependency: self.name,
-                settings: LiveSettings::new(self.retry),
+            shared: Sharded::new(LoopShared::new(
+                self.name,
+                self.retry,
                 budget,
-                observers: self.observers,
+                self.observers,
                 stage,
-            }),
+            )),
         })
     }
 }

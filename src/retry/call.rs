@@ -136,36 +136,45 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
             Phase::Fresh => {}
             Phase::Attempting(started) => return self.resume(started, cx),
             _ => {
-                let turn = self.turn();
-                return self.go_on(turn, cx);
+                let mut turn = self.turn();
+                return self.go_on(&mut turn, cx);
             }
         }
         let mut this = self.as_mut().project();
         let mut turn = this.enter();
-        let (started, request) = match this.begin(0, &mut turn) {
-            Ok(begun) => begun,
-            Err(why) => return Poll::Ready(Err(self.not_begun(why, &mut turn))),
-        };
+        match this.begin(0, &mut turn) {
+            Ok((started, request)) => self.drive(started, Some(request), &mut turn, cx),
+            Err(why) => Poll::Ready(Err(self.not_begun(why, &mut turn))),
+        }
+    }
+
+    /// Polls the attempt under way. Inlined into the first poll, for what is
+    /// known there need not be looked up, and into the later ones.
+    #[inline(always)]
+    fn drive(
+        mut self: Pin<&mut Self>,
+        started: Moment,
+        request: Option<Req>,
+        turn: &mut Turn,
+        cx: &mut Context<'_>,
+    ) -> Poll<Result<T::Response, Error>> {
+        let this = self.as_mut().project();
         let shared: &LoopShared<T> = this.shared;
         let limits = Limits {
             started,
             total: *this.total,
         };
         let entered = Entered::new(this.frame);
-        let request = Some(request);
         // Each end in its own place: to carry them out of the scope together
         // would copy the largest of them.
         match shared
             .stage
-            .poll_attempt(this.running, request, this.timer, &mut turn, limits, cx)
+            .poll_attempt(this.running, request, this.timer, turn, limits, cx)
         {
             Poll::Pending => Poll::Pending,
             Poll::Ready(Attempted::Success(answer)) => {
                 drop(entered);
-                shared.succeeded(this.phase, this.request);
-                if turn.success().is_some() {
-                    self.tell_success(&mut turn);
-                }
+                self.succeeded(turn);
                 Poll::Ready(Ok(answer))
             }
             Poll::Ready(Attempted::Unsuccess(unsuccess)) => {
@@ -177,32 +186,24 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
 
     /// A poll that is not the first.
     fn turn(&self) -> Turn {
-        Turn::new(self.shared.observers.listen() || Ambient::is_marked(Marks::REPORT_WANTED))
+        Turn::new(self.shared.observed.and(Ambient::here().marks()))
     }
 
-    /// Polls the attempt under way. The first poll has a path of its own, for
-    /// what is known there need not be looked up.
     #[inline(never)]
     fn resume(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         started: Moment,
         cx: &mut Context<'_>,
     ) -> Poll<Result<T::Response, Error>> {
         let mut turn = self.turn();
-        match ready!(self.as_mut().poll_attempt(started, None, &mut turn, cx)) {
-            Attempted::Success(answer) => {
-                self.succeeded(&mut turn);
-                Poll::Ready(Ok(answer))
-            }
-            Attempted::Unsuccess(unsuccess) => self.after(unsuccess, turn, cx),
-        }
+        self.drive(started, None, &mut turn, cx)
     }
 
     /// Further attempts, after a wait or without one.
     #[inline(never)]
     fn go_on(
         mut self: Pin<&mut Self>,
-        mut turn: Turn,
+        turn: &mut Turn,
         cx: &mut Context<'_>,
     ) -> Poll<Result<T::Response, Error>> {
         for _ in 0..ATTEMPTS_PER_POLL {
@@ -212,20 +213,20 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
                 *self.as_mut().project().phase = Phase::Due;
             }
             let (started, request) = match self.phase {
-                Phase::Due => match self.as_mut().begin_again(&mut turn) {
+                Phase::Due => match self.as_mut().begin_again(turn) {
                     Ok(begun) => begun,
-                    Err(why) => return Poll::Ready(Err(self.not_begun(why, &mut turn))),
+                    Err(why) => return Poll::Ready(Err(self.not_begun(why, turn))),
                 },
                 _ => panic!("call polled after it ended"),
             };
             let request = Some(request);
-            match ready!(self.as_mut().poll_attempt(started, request, &mut turn, cx)) {
+            match ready!(self.as_mut().poll_attempt(started, request, turn, cx)) {
                 Attempted::Success(answer) => {
-                    self.succeeded(&mut turn);
+                    self.succeeded(turn);
                     return Poll::Ready(Ok(answer));
                 }
                 Attempted::Unsuccess(unsuccess) => {
-                    if let Some(end) = self.as_mut().unsuccessful(unsuccess, &mut turn) {
+                    if let Some(end) = self.as_mut().unsuccessful(unsuccess, turn) {
                         return Poll::Ready(end);
                     }
                 }
@@ -241,10 +242,10 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
     fn after(
         mut self: Pin<&mut Self>,
         unsuccess: Unsuccess<T::Response>,
-        mut turn: Turn,
+        turn: &mut Turn,
         cx: &mut Context<'_>,
     ) -> Poll<Result<T::Response, Error>> {
-        match self.as_mut().unsuccessful(unsuccess, &mut turn) {
+        match self.as_mut().unsuccessful(unsuccess, turn) {
             Some(end) => Poll::Ready(end),
             None => self.go_on(turn, cx),
         }
@@ -292,7 +293,7 @@ impl<Req, S, T: Stage<Req, S>> CallProj<'_, Req, S, T> {
             budget.enter();
         }
         *self.phase = Phase::Deciding;
-        Turn::new(self.shared.observers.listen() || here.marks().any(Marks::REPORT_WANTED))
+        Turn::new(self.shared.observed.and(here.marks()))
     }
 
     /// Begins an attempt after so many, unless the deadline, the copy of the

@@ -9,7 +9,7 @@ use tower::Layer;
 use super::backoff::Backoff;
 use super::budget::RetryBudget;
 use super::service::RetryService;
-use super::shared::{LiveSettings, LoopShared, RetrySettings};
+use super::shared::{LoopShared, RetrySettings};
 use crate::config::ConfigError;
 use crate::name::Name;
 use crate::sharded::Sharded;
@@ -144,12 +144,9 @@ impl RetryLayerBuilder {
     fn shared<T>(&self, stage: T) -> Result<LoopShared<T>, ConfigError> {
         self.settings.check()?;
         let budget = self.budget.as_ref().map(RetryBudget::build).transpose()?;
-        Ok(LoopShared {
-            dependency: self.name,
-            settings: LiveSettings::new(self.settings.clone()),
-            budget,
-            observers: self.observers.clone(),
-            stage,
-        })
+        let (settings, observers) = (self.settings.clone(), self.observers.clone());
+        Ok(LoopShared::new(
+            self.name, settings, budget, observers, stage,
+        ))
     }
 }

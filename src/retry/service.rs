@@ -112,7 +112,10 @@ where
     };
     let frame = Ambient::of_call(
         deadline,
-        scope.marks().only(Marks::WISHES.and(Marks::RARE)).and(marks),
+        scope
+            .marks()
+            .only(Marks::WISHES.and(Marks::RARE))
+            .and(marks),
     );
     RetryFuture::live(Call::new(
         shared.handle(),

@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::backoff::Backoff;
 use super::budget::Budget;
 use crate::config::ConfigError;
+use crate::scope::marks::Marks;
 use crate::telemetry::Observers;
 
 /// Checked settings of the loop.
@@ -122,7 +123,33 @@ pub(crate) struct LoopShared<T> {
     pub(crate) settings: LiveSettings,
     pub(crate) budget: Option<Budget>,
     pub(crate) observers: Observers,
+    /// As if a report were wanted of every call, where somebody observes.
+    pub(crate) observed: Marks,
     pub(crate) stage: T,
+}
+
+impl<T> LoopShared<T> {
+    pub(crate) fn new(
+        dependency: &'static str,
+        settings: RetrySettings,
+        budget: Option<Budget>,
+        observers: Observers,
+        stage: T,
+    ) -> Self {
+        let observed = if observers.listen() {
+            Marks::REPORT_WANTED
+        } else {
+            Marks::NONE
+        };
+        Self {
+            dependency,
+            settings: LiveSettings::new(settings),
+            budget,
+            observers,
+            observed,
+            stage,
+        }
+    }
 }
 
 #[cfg(test)]

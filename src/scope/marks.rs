@@ -59,15 +59,6 @@ impl Marks {
     pub(crate) const fn without(self, marks: Self) -> Self {
         Self(self.0 & !marks.0)
     }
-
-    /// These, with `marks` or without them.
-    pub(crate) const fn set(self, marks: Self, here: bool) -> Self {
-        if here {
-            self.and(marks)
-        } else {
-            self.without(marks)
-        }
-    }
 }
 
 #[cfg(test)]
@@ -91,7 +82,6 @@ mod tests {
             assert!(!others.any(one));
             assert_eq!(others.and(one).without(one), others);
             assert_eq!(others.and(one).only(one), one);
-            assert!(Marks::NONE.set(one, true).any(one) && !one.set(one, false).any(one));
         }
         assert!(Marks::WISHES.any(Marks::NO_RETRIES) && Marks::WISHES.any(Marks::NOT_IDEMPOTENT));
         assert!(!Marks::WISHES.any(Marks::GIVEN_UP));

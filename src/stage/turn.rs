@@ -2,23 +2,25 @@
 
 use crate::classify::verdict::Verdict;
 use crate::moment::Moment;
+use crate::scope::marks::Marks;
 
 /// One poll of a call.
 #[derive(Debug)]
 pub struct Turn {
     /// Never, where it is yet to be read.
     now: Moment,
-    listens: bool,
+    /// Some, where somebody listens to what comes of the call.
+    wanted: Marks,
     success: Option<Verdict>,
 }
 
 impl Turn {
-    /// A poll in which somebody listens to what comes of the call, or nobody.
+    /// A poll in which a report is wanted, or not.
     #[inline]
-    pub(crate) const fn new(listens: bool) -> Self {
+    pub(crate) const fn new(marks: Marks) -> Self {
         Self {
             now: Moment::NEVER,
-            listens,
+            wanted: marks.only(Marks::REPORT_WANTED),
             success: None,
         }
     }
@@ -44,7 +46,7 @@ impl Turn {
     /// verdict needs to be carried nowhere.
     #[inline]
     pub(crate) const fn succeeded(&mut self, verdict: Verdict) {
-        if self.listens {
+        if self.wanted.any(Marks::REPORT_WANTED) {
             self.time_passes();
             self.success = Some(verdict);
         }

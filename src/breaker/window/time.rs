@@ -27,9 +27,12 @@ pub(super) const SLOTS_LEN: usize = 10;
 /// the age noted as well, and leaves it there.
 #[derive(Debug)]
 pub(super) struct TimeWindow {
-    /// The latest number at which the window was looked at, and in the lowest
-    /// bit whether it was found to hold its minimum: for the rest of that slot a
+    /// The latest slot at which the window was looked at, and in the lowest bit
+    /// whether it was found to hold its minimum: for the rest of that slot a
     /// success cannot trip.
+    ///
+    /// lap | index (4) | over the minimum (1): so most outcomes find their place
+    /// by a multiplication, without a division.
     judged: AtomicU64,
     slots: Slots,
     /// More of them, once threads meet at these.
@@ -54,18 +57,57 @@ const TAG_MASK: u64 = u64::MAX >> TAG_SHIFT;
 const AGE_BITS: u32 = 18;
 
 /// A slot's number, taken apart.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 struct Place {
     index: usize,
     lap: u64,
 }
 
+/// Of the index in what a window notes of the slot that it was looked at in,
+/// beside a bit for the minimum.
+const INDEX_BITS: u32 = 4;
+
 impl Place {
+    /// From one lap on, as the words begin with a lap of zero.
+    #[inline]
+    fn new(plan: &Plan, generation: u32, now: u64) -> Self {
+        Self::of(now / plan.slot_nanos + first(generation))
+    }
+
     const fn of(number: u64) -> Self {
         let lap = number / SLOTS;
         Self {
             index: (number % SLOTS) as usize,
             lap,
+        }
+    }
+
+    #[inline]
+    const fn number(self) -> u64 {
+        self.lap * SLOTS + self.index as u64
+    }
+
+    /// Whether it is that of this time.
+    #[inline]
+    fn is_at(self, plan: &Plan, generation: u32, now: u64) -> bool {
+        let slot = plan.slot_nanos.get();
+        let since_first = self.number().checked_sub(first(generation));
+        let begin = since_first.and_then(|number| number.checked_mul(slot));
+        let into = begin.and_then(|begin| now.checked_sub(begin));
+        into.is_some_and(|into| into < slot)
+    }
+
+    #[inline]
+    const fn noted(self, over_minimum: bool) -> u64 {
+        (self.lap << INDEX_BITS | self.index as u64) << 1 | over_minimum as u64
+    }
+
+    #[expect(clippy::cast_possible_truncation, reason = "four bits")]
+    #[inline]
+    const fn of_noted(word: u64) -> Self {
+        Self {
+            index: (word >> 1 & ((1 << INDEX_BITS) - 1)) as usize,
+            lap: word >> (INDEX_BITS + 1),
         }
     }
 
@@ -97,66 +139,79 @@ impl Rolling for TimeWindow {
         now: u64,
         minimum: impl FnOnce() -> u32,
     ) -> Option<Counts> {
-        let number = number(plan, generation, now);
-        if self.judged.load(Ordering::Relaxed) == number << 1 | 1 {
-            self.add(Place::of(number), false);
+        let judged = self.judged.load(Ordering::Relaxed);
+        let place = Place::of_noted(judged);
+        if judged & 1 == 1 && place.is_at(plan, generation, now) {
+            self.add(place, false);
             return None;
         }
-        self.judge_success(number, minimum())
+        self.judge_success(Place::new(plan, generation, now), minimum())
     }
 
     fn failure(&self, plan: &Plan, call: Call) -> Option<Counts> {
-        let number = number(plan, call.generation, call.now);
-        let counts = self.judge(number, true)?;
-        self.note_judged(number << 1);
+        let place = Place::new(plan, call.generation, call.now);
+        let counts = self.judge(place, true)?;
+        self.note_judged(place, false);
         Some(counts)
     }
 
     fn counts(&self, plan: &Plan, generation: u32, now: u64) -> Counts {
-        self.sum(number(plan, generation, now))
+        self.sum(Place::new(plan, generation, now))
     }
 }
 
-fn number(plan: &Plan, generation: u32, now: u64) -> u64 {
-    // From one on, as the words begin with a lap of zero.
-    now / plan.slot_nanos + (u64::from(generation) + 1) * (SLOTS + 1)
+/// The number with which a generation would have begun at time zero.
+#[inline]
+fn first(generation: u32) -> u64 {
+    (u64::from(generation) + 1) * (SLOTS + 1)
 }
 
 impl TimeWindow {
     #[cold]
-    fn judge_success(&self, number: u64, minimum: u32) -> Option<Counts> {
-        let counts = self.judge(number, false)?;
-        let over_minimum = counts.total >= u64::from(minimum);
-        self.note_judged(number << 1 | u64::from(over_minimum));
+    fn judge_success(&self, place: Place, minimum: u32) -> Option<Counts> {
+        let counts = self.judge(place, false)?;
+        self.note_judged(place, counts.total >= u64::from(minimum));
         Some(counts)
     }
 
     /// Counts an outcome; the window's contents, unless it came too late.
-    fn judge(&self, number: u64, failed: bool) -> Option<Counts> {
-        let place = Place::of(number);
+    fn judge(&self, place: Place, failed: bool) -> Option<Counts> {
         let newest = self.newest();
-        if number > newest && place.age() != Place::of(newest).age() {
-            self.sweep(number, newest);
+        if place.age() > newest.age() {
+            self.sweep(place, newest);
         }
         if !self.add(place, failed) {
             return None;
         }
         fence(Ordering::SeqCst);
-        Some(self.sum(number))
+        Some(self.sum(place))
     }
 
-    fn newest(&self) -> u64 {
-        self.judged.load(Ordering::Relaxed) >> 1
+    fn newest(&self) -> Place {
+        Place::of_noted(self.judged.load(Ordering::Relaxed))
     }
 
-    fn note_judged(&self, judged: u64) {
+    fn note_judged(&self, place: Place, over_minimum: bool) {
+        let judged = place.noted(over_minimum);
         self.judged.fetch_max(judged, Ordering::Relaxed);
     }
 
     /// Whether the outcome found its slot.
     #[inline(always)]
     fn add(&self, place: Place, failed: bool) -> bool {
-        let slots = self.spread.slots().unwrap_or(&self.slots);
+        match self.spread.slots() {
+            None => self.add_to(&self.slots, place, failed),
+            Some(own) => self.add_to_own(own, place, failed),
+        }
+    }
+
+    #[inline(never)]
+    fn add_to_own(&self, own: &Slots, place: Place, failed: bool) -> bool {
+        self.add_to(own, place, failed)
+    }
+
+    #[inline(always)]
+    fn add_to(&self, slots: &Slots, place: Place, failed: bool) -> bool {
         match slots.add(place, failed) {
             Some(found) => found,
             None => self.spread_out(place).add_patiently(place, failed),
@@ -169,9 +224,8 @@ impl TimeWindow {
     }
 
     /// What the window that ends with this slot holds.
-    fn sum(&self, number: u64) -> Counts {
+    fn sum(&self, place: Place) -> Counts {
         let mut counts = Counts::default();
-        let place = Place::of(number);
         self.slots.read(place, &mut counts);
         self.spread.each(|slots| slots.read(place, &mut counts));
         counts
@@ -185,12 +239,13 @@ impl TimeWindow {
     /// until somebody has swept and counted. Who has swept notes it before, so
     /// that another who still sweeps leaves alone what is counted from then on.
     #[cold]
-    fn sweep(&self, number: u64, newest: u64) {
-        let is_idle = || number - newest > 2 * SLOTS && self.newest() == newest;
-        let lap = Place::of(number).lap;
+    fn sweep(&self, place: Place, newest: Place) {
+        let is_long = place.number() - newest.number() > 2 * SLOTS;
+        let is_idle = || is_long && self.newest() == newest;
+        let lap = place.lap;
         self.slots.sweep(lap, is_idle);
         self.spread.each(|slots| slots.sweep(lap, is_idle));
-        self.note_judged(number << 1);
+        self.note_judged(place, false);
     }
 }
 
@@ -286,10 +341,11 @@ fn counted(word: u64, tag: u64, failed: bool) -> Option<u64> {
     if word >> TAG_SHIFT != tag {
         return begun(word, tag, one);
     }
-    if word & COUNT_MASK == COUNT_MASK {
+    let new = word.wrapping_add(one);
+    if new & COUNT_MASK == 0 {
         return Some(halved(word) + one);
     }
-    Some(word + one)
+    Some(new)
 }
 
 #[cold]
@@ -361,7 +417,7 @@ mod tests {
             window.failure(&plan, call).map(|counts| counts.failures)
         };
         assert_eq!(fail(), Some(1));
-        let place = Place::of(number(&plan, 0, seconds * SECOND));
+        let place = Place::new(&plan, 0, seconds * SECOND);
         window.spread_out(place);
         assert_eq!(fail(), Some(2), "in slots of this thread's own");
         assert_eq!(window.counts(&plan, 0, seconds * SECOND).failures, 2);
@@ -401,7 +457,7 @@ mod tests {
                 let now = latest.saturating_add_signed(gap);
                 latest = latest.max(now);
                 if step == spread_at {
-                    window.spread_out(Place::of(number(&plan, 0, now * SECOND)));
+                    window.spread_out(Place::new(&plan, 0, now * SECOND));
                 }
                 let call = Call {
                     generation: 0,
@@ -456,7 +512,7 @@ mod tests {
     #[test]
     fn many_threads_that_have_met_count_together() {
         let (plan, window) = (plan(), TimeWindow::new(&plan()));
-        let place = Place::of(number(&plan, 0, 0));
+        let place = Place::new(&plan, 0, 0);
         std::thread::scope(|scope| {
             for _ in 0..8 {
                 scope.spawn(|| assert!(window.spread_out(place).add_patiently(place, true)));
@@ -464,14 +520,14 @@ mod tests {
         });
         let counts = window.counts(&plan, 0, 0);
         assert_eq!((counts.total, counts.failures), (8, 8));
-        let late = Place::of(number(&plan, 0, 0) - SLOTS);
+        let late = Place::of(first(0) - SLOTS);
         assert!(!window.spread_out(place).add_patiently(late, true));
     }
 
     #[test]
     fn failures_alone_are_kept_where_one_age_meets_the_next() {
         let (plan, window) = (plan(), TimeWindow::new(&plan()));
-        let begins = (SLOTS << AGE_BITS) - number(&plan, 0, 0);
+        let begins = (SLOTS << AGE_BITS) - first(0);
         let failures = [begins - 1, begins].map(|seconds| {
             let call = Call {
                 generation: 0,

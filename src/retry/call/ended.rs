@@ -16,7 +16,8 @@ use crate::stage::turn::Turn;
 use crate::telemetry::{CallOutcome, Event, Observers, emit};
 
 impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
-    /// Ends with a success, after the first poll.
+    /// Ends with a success.
+    #[inline(always)]
     pub(super) fn succeeded(mut self: Pin<&mut Self>, turn: &mut Turn) {
         if self.past.is_some() {
             self.as_mut().settle();
@@ -129,7 +130,12 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
                 self.tell_attempt(None);
             }
             let verdict = self.past.as_ref().map(|past| past.verdict);
-            self.tell_end(CallOutcome::Dropped, verdict, None, &mut Turn::new(false));
+            self.tell_end(
+                CallOutcome::Dropped,
+                verdict,
+                None,
+                &mut Turn::new(Marks::NONE),
+            );
         }
     }
 
