@@ -35,7 +35,6 @@ mod outcome;
 
 pub(crate) use facts::Facts;
 use kept::Kept;
-pub(crate) use outcome::Precision;
 
 /// Of a breaker that has never failed there is the door, the counts, and what
 /// it shares with others of its registry: 64 bytes, and those of a window.

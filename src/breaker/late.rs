@@ -8,7 +8,7 @@ use std::cell::Cell;
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::core::Precision;
+use super::clock::Clock;
 use super::handle::{Breaker, Permit};
 use super::ticket::Ticket;
 use crate::moment::Moment;
@@ -176,17 +176,17 @@ impl Claimed {
         breaker: &Breaker,
         ticket: Ticket,
         started: Moment,
-        mut now: impl FnMut(Precision) -> Moment,
+        clock: &mut impl Clock,
     ) {
         self.take_over();
         let core = breaker.core();
         let waiting = self.slot.take();
         match waiting.filter(|slot| Arc::strong_count(slot) > 1) {
-            Some(slot) if !core.is_slow(started, || now(Precision::Exact)) => {
+            Some(slot) if !core.is_slow(started, || clock.exact()) => {
                 let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
                 *slot = Some(breaker.permit(ticket, Moment::NEVER));
             }
-            _ => core.record_success(ticket, started, now),
+            _ => core.record_success(ticket, started, clock),
         }
     }
 }

@@ -73,6 +73,7 @@
 //! `stage` connects them to a call, `registry` keeps one per key.
 
 pub(crate) mod alarm;
+mod clock;
 pub(crate) mod config;
 mod core;
 mod door;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use pin_project_lite::pin_project;
 
-use super::core::{Core, Precision};
+use super::core::Core;
 use super::handle::Breaker;
 use super::late::{Claimed, Polling};
 use super::ticket::Ticket;
@@ -218,17 +218,11 @@ where
                 let is_claimed = polling.left_a_claim() || this.claimed.is_some();
                 let breaker = self.breakers.breaker(this.picked);
                 if let (Some(breaker), Some(ticket)) = (breaker, this.ticket.take()) {
-                    let now = |precision| {
-                        if precision == Precision::Exact {
-                            turn.time_passes();
-                        }
-                        turn.now()
-                    };
                     let started = limits.started;
                     if is_claimed {
-                        this.claimed.hand_over(breaker, ticket, started, now);
+                        this.claimed.hand_over(breaker, ticket, started, turn);
                     } else {
-                        breaker.core().record_success(ticket, started, now);
+                        breaker.core().record_success(ticket, started, turn);
                     }
                 }
                 Poll::Ready(Attempted::Success(answer))

@@ -2,57 +2,59 @@
 
 use std::time::Duration;
 
+use super::super::clock::Clock;
 use super::super::door::{counts, generation_of};
 use super::super::ticket::{Heard, Ticket, TicketKind};
-use super::super::window::Call;
+use super::super::window::{Call, Period};
 use super::Core;
 use crate::classify::verdict::{Health, Verdict};
 use crate::moment::Moment;
 use crate::span::Span;
 use crate::sync::Ordering;
 
-/// How fresh a time has to be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Precision {
-    /// From some moment in the same poll.
-    OfPoll,
-    Exact,
+/// A call that was admitted, and the period that it was admitted in.
+struct Admitted<'a, C> {
+    core: &'a Core,
+    ticket: Ticket,
+    clock: &'a mut C,
+}
+
+impl<C: Clock> Period for Admitted<'_, C> {
+    #[inline(always)]
+    fn now(&mut self) -> u64 {
+        self.core.since_base(self.clock.of_poll())
+    }
+
+    #[inline(always)]
+    fn lasts(&self) -> bool {
+        self.ticket.is_of(self.core.door.load(Ordering::Acquire))
+    }
 }
 
 impl Core {
     /// Hears that what was admitted at `started` was a success.
-    ///
-    /// `now` is asked only where the time is needed, and told whether a time
-    /// from the same poll will do: it will not where somebody wants to know how
-    /// long the call ran, which may have been busy all the while in this poll.
     #[inline(always)]
-    pub(crate) fn record_success(
+    pub(in super::super) fn record_success(
         &self,
         ticket: Ticket,
         started: Moment,
-        mut now: impl FnMut(Precision) -> Moment,
+        clock: &mut impl Clock,
     ) {
-        let lasts = |timed| {
-            // The time is taken while the period is known to last: later it
-            // might be one at which the next has begun to count.
-            let at = if timed {
-                self.since_base(now(Precision::OfPoll))
-            } else {
-                0
-            };
-            let door = self.door.load(Ordering::Acquire);
-            ticket.is_of(door).then_some(at)
-        };
         let (plan, generation) = (&self.facts.plan, ticket.generation());
+        let mut period = Admitted {
+            core: self,
+            ticket,
+            clock,
+        };
         let thresholds = || self.thresholds();
         match self
             .meter
-            .success_unpaced(plan, thresholds, generation, lasts)
+            .success_unpaced(plan, thresholds, generation, &mut period)
         {
             Some(false) => {}
             // Windows by number do without the time until they trip.
-            Some(true) => self.trip_at(generation, now(Precision::OfPoll)),
-            None => self.record_other_success(ticket, started, now(Precision::Exact)),
+            Some(true) => self.trip_at(generation, clock.of_poll()),
+            None => self.record_other_success(ticket, started, clock.exact()),
         }
     }
 
@@ -68,7 +70,7 @@ impl Core {
 
     #[inline(never)]
     fn count_permit(&self, ticket: Ticket, started: Moment) {
-        self.record_success(ticket, started, |_| Moment::now());
+        self.record_success(ticket, started, &mut Moment::now);
     }
 
     /// Hears that what was admitted at `started` failed.
@@ -107,7 +109,7 @@ impl Core {
         }
         match verdict.health() {
             Health::Neutral => {}
-            Health::Ok => self.record_success(ticket, started, |_| now()),
+            Health::Ok => self.record_success(ticket, started, &mut now),
             Health::Failing => self.count_failure(ticket, verdict.hint_span(), started, now()),
         }
     }

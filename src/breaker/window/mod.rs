@@ -47,6 +47,25 @@ pub(crate) struct Call {
     pub(crate) ran: Span,
 }
 
+/// The period in which a call was admitted.
+pub(crate) trait Period {
+    /// In nanoseconds since the breaker's beginning.
+    fn now(&mut self) -> u64;
+
+    fn lasts(&self) -> bool;
+}
+
+/// It lasted when the time was read.
+impl Period for Call {
+    fn now(&mut self) -> u64 {
+        self.now
+    }
+
+    fn lasts(&self) -> bool {
+        true
+    }
+}
+
 /// Outcomes, some of them bad, of which the latest count.
 trait Rolling {
     fn new(plan: &Plan) -> Self;
@@ -138,29 +157,29 @@ impl Meter {
     }
 
     /// As [`success`](Self::success), where nobody asks how long calls ran and
-    /// the period lasts; else `None`, and nothing is counted. `lasts` is told
-    /// whether the time is needed, and gives it if the period lasts.
+    /// the period lasts; else `None`, and nothing is counted.
     #[inline(always)]
     pub(crate) fn success_unpaced<'a>(
         &self,
         plan: &Plan,
         thresholds: impl Fn() -> &'a Thresholds,
         generation: u32,
-        lasts: impl FnOnce(bool) -> Option<u64>,
+        period: &mut impl Period,
     ) -> Option<bool> {
         match &self.counted {
-            Counted::Run(run) => {
-                lasts(false)?;
+            Counted::Run(run) if period.lasts() => {
                 run.success(generation);
                 Some(false)
             }
-            Counted::Count(windowed) => {
-                let now = lasts(false)?;
-                Some(windowed.success(plan, thresholds, generation, now))
+            Counted::Count(windowed) if period.lasts() => {
+                Some(windowed.success(plan, thresholds, generation, 0))
             }
             Counted::Time(windowed) => {
-                let now = lasts(true)?;
-                Some(windowed.success(plan, thresholds, generation, now))
+                // The time is taken while the period is known to last: later it
+                // might be one at which the next has begun to count.
+                let now = period.now();
+                let lasts = period.lasts();
+                lasts.then(|| windowed.success(plan, thresholds, generation, now))
             }
             _ => None,
         }
@@ -174,8 +193,8 @@ impl Meter {
             Counted::CountAndPace(paced) => paced.success(plan, thresholds, call),
             Counted::TimeAndPace(paced) => paced.success(plan, thresholds, call),
             _ => {
-                let lasts = |_| Some(call.now);
-                let opens = self.success_unpaced(plan, || thresholds, call.generation, lasts);
+                let (mut period, generation) = (call, call.generation);
+                let opens = self.success_unpaced(plan, || thresholds, generation, &mut period);
                 opens == Some(true)
             }
         }
