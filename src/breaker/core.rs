@@ -72,7 +72,17 @@ impl Core {
         }
     }
 
+    #[inline]
     fn kept(&self) -> &Kept {
+        match self.kept.get() {
+            Some(kept) => kept,
+            None => self.begin_to_keep(),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn begin_to_keep(&self) -> &Kept {
         let make = || Box::new(Kept::new(&self.facts));
         self.kept.get_or_init(make)
     }

@@ -8,6 +8,7 @@ use crate::classify::verdict::{Again, Verdict, Work};
 use crate::error::Stopped;
 use crate::moment::Moment;
 use crate::refusal::Refusal;
+use crate::span::nanos;
 use crate::stage::timer::TICK;
 
 /// What is known after an attempt. The closures are asked only if all that
@@ -91,12 +92,13 @@ fn room(settings: &RetrySettings, deadline: Moment, now: Moment) -> Option<Durat
     if deadline == Moment::NEVER {
         return Some(Duration::MAX);
     }
-    let left = deadline.since(now);
-    if left.is_zero() {
+    let left = deadline.nanos().saturating_sub(now.nanos());
+    if left == 0 {
         return None;
     }
-    let room = left.checked_sub(settings.min_useful_time)?;
+    let room = left.checked_sub(nanos(settings.min_useful_time))?;
     // However little time is said to be useful: a wait that ends with the
     // deadline leads to no attempt.
-    Some(room.min(left.saturating_sub(TICK)))
+    let room = room.min(left.saturating_sub(nanos(TICK)));
+    Some(Duration::from_nanos(room))
 }

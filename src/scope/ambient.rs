@@ -55,7 +55,7 @@ impl Rare {
     #[cold]
     #[inline(never)]
     fn here() -> Self {
-        RARE.get()
+        CURRENT.with(|current| current.rare.get())
     }
 }
 
@@ -253,8 +253,10 @@ impl Ambient {
     fn change(change: impl FnOnce(&mut Self)) {
         let mut current = Self::current();
         change(&mut current);
-        RARE.set(current.rare);
-        at_current(|here| here.set(current.usual));
+        at_current(|here| {
+            here.rare.set(current.rare);
+            here.set(current.usual);
+        });
     }
 }
 
@@ -321,9 +323,15 @@ const fn near(attempt: u32, marks: Marks) -> u64 {
     (attempt as u64) << 32 | marks.bits() as u64
 }
 
-/// A [`Usual`] in two cells, to be moved word by word.
+/// What is in scope here.
+///
+/// In this order: two words side by side would be moved as one, and to read as
+/// one what was just written as two takes longer than all the rest of a move.
+#[repr(C)]
 struct Current {
     deadline: Cell<Moment>,
+    // Means something only while it is marked.
+    rare: Cell<Rare>,
     near: Cell<u64>,
 }
 
@@ -348,11 +356,10 @@ thread_local! {
         let none = Ambient::NONE.usual;
         Current {
             deadline: Cell::new(none.deadline),
+            rare: Cell::new(Rare::NONE),
             near: Cell::new(none.near),
         }
     };
-    // Means something only while `CURRENT` is marked with it.
-    static RARE: Cell<Rare> = const { Cell::new(Rare::NONE) };
     static REPORT: Cell<Option<CallReport>> = const { Cell::new(None) };
 }
 
@@ -407,7 +414,7 @@ fn change_places(frame: &mut Ambient) -> Marks {
 #[cold]
 #[inline(never)]
 fn change_rare_places(frame: &mut Ambient) {
-    frame.rare = RARE.replace(frame.rare);
+    at_current(|current| frame.rare = current.rare.replace(frame.rare));
 }
 
 /// A claim that was left inside is for the attempt around, unless there is none.

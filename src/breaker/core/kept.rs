@@ -10,7 +10,7 @@ use crate::breaker::state::Machine;
 use crate::breaker::window::Thresholds;
 use crate::draws::Draws;
 use crate::span::nanos;
-use crate::sync::{AtomicU64, Mutex, MutexGuard};
+use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
 
 /// Made at the first failure, or when somebody limits, steers or observes it: of
 /// a million breakers most never need theirs, which is two thirds of a breaker.
@@ -47,6 +47,12 @@ impl Kept {
             news: News::new(),
             draws: Draws::new(facts.seed),
         }
+    }
+
+    #[inline]
+    pub(super) fn note_failure(&self, now: u64) {
+        self.last_failure
+            .store(now.saturating_add(1), Ordering::Relaxed);
     }
 
     /// No code of a user's runs under the lock, so a poisoned one holds a

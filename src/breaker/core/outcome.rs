@@ -97,6 +97,7 @@ impl Core {
 
     /// Hears the verdict on what was admitted at `started`: never, where nobody
     /// asks how long it ran.
+    #[inline]
     pub(crate) fn record(
         &self,
         ticket: Ticket,
@@ -138,7 +139,7 @@ impl Core {
         };
         let now = self.since_base(now);
         if matches!(heard, Heard::Failure(_)) {
-            self.note_failure(now);
+            kept.note_failure(now);
         }
         self.hear(ticket, heard, now);
     }
@@ -147,11 +148,6 @@ impl Core {
     /// as slow.
     pub(crate) fn is_slow(&self, started: Moment, now: impl FnOnce() -> Moment) -> bool {
         self.measures_time() && self.thresholds().is_slow(now().span_since(started))
-    }
-
-    fn note_failure(&self, now: u64) {
-        let failed = now.saturating_add(1);
-        self.kept().last_failure.store(failed, Ordering::Relaxed);
     }
 
     /// Whether nothing is lost if it is forgotten: it is closed, and has not
@@ -183,14 +179,14 @@ impl Core {
         };
         let plan = &self.facts.plan;
         if self.meter.success(plan, self.thresholds(), call) {
-            self.trip(call.generation, call.now, None);
+            self.trip(call.generation, call.now, Span::NONE);
         }
     }
 
-    #[cold]
     #[inline(never)]
     fn count_failure(&self, ticket: Ticket, hint: Span, started: Moment, at: Moment) {
-        if !self.is_current(ticket) {
+        let lasts = ticket.is_of(self.door.load(Ordering::Acquire)) || self.is_current(ticket);
+        if !lasts {
             return;
         }
         let call = Call {
@@ -198,10 +194,10 @@ impl Core {
             now: self.since_base(at),
             ran: at.span_since(started),
         };
-        self.note_failure(call.now);
-        let plan = &self.facts.plan;
-        if self.meter.failure(plan, self.thresholds(), call) {
-            self.trip(ticket.generation(), call.now, hint.get());
+        let kept = self.kept();
+        kept.note_failure(call.now);
+        if self.meter.failure(&self.facts.plan, &kept.thresholds, call) {
+            self.trip(call.generation, call.now, hint);
         }
     }
 
@@ -233,11 +229,13 @@ impl Core {
     #[cold]
     #[inline(never)]
     fn trip_at(&self, generation: u32, at: Moment) {
-        self.trip(generation, self.since_base(at), None);
+        self.trip(generation, self.since_base(at), Span::NONE);
     }
 
     #[cold]
-    fn trip(&self, generation: u32, now: u64, hint: Option<Duration>) {
+    #[inline(never)]
+    fn trip(&self, generation: u32, now: u64, hint: Span) {
+        let hint = hint.get();
         self.change(|machine| machine.trip(generation, now, hint, self.kept().draws.share()));
     }
 

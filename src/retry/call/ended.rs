@@ -165,7 +165,16 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
         *this.request = None;
     }
 
+    #[inline]
     pub(super) fn tell_attempt(&self, verdict: Option<Verdict>) {
+        if self.shared.observers.listen() {
+            self.tell_of_attempt(verdict);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn tell_of_attempt(&self, verdict: Option<Verdict>) {
         self.shared.observers.tell(&Event::AttemptEnded {
             dependency: self.shared.dependency,
             attempt: self.frame.attempt(),
