@@ -159,7 +159,6 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
         cx: &mut Context<'_>,
     ) -> Poll<Result<T::Response, Error>> {
         let this = self.as_mut().project();
-        let shared: &LoopShared<T> = this.shared;
         let limits = Limits {
             started,
             total: *this.total,
@@ -167,10 +166,8 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
         let entered = Entered::new(this.frame);
         // Each end in its own place: to carry them out of the scope together
         // would copy the largest of them.
-        match shared
-            .stage
-            .poll_attempt(this.running, request, this.timer, turn, limits, cx)
-        {
+        let stage = &this.shared.stage;
+        match stage.poll_attempt(this.running, request, this.timer, turn, limits, cx) {
             Poll::Pending => Poll::Pending,
             Poll::Ready(Attempted::Success(answer)) => {
                 drop(entered);
@@ -212,15 +209,15 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
                 turn.time_passes();
                 *self.as_mut().project().phase = Phase::Due;
             }
-            let (started, request) = match self.phase {
-                Phase::Due => match self.as_mut().begin_again(turn) {
-                    Ok(begun) => begun,
-                    Err(why) => return Poll::Ready(Err(self.not_begun(why, turn))),
-                },
-                _ => panic!("call polled after it ended"),
+            assert!(self.phase == Phase::Due, "call polled after it ended");
+            let mut this = self.as_mut().project();
+            *this.phase = Phase::Deciding;
+            let earlier = this.frame.attempt();
+            let (started, request) = match this.begin(earlier, turn) {
+                Ok(begun) => begun,
+                Err(why) => return Poll::Ready(Err(self.not_begun(why, turn))),
             };
-            let request = Some(request);
-            match ready!(self.as_mut().poll_attempt(started, request, turn, cx)) {
+            match ready!(this.poll(started, Some(request), turn, cx)) {
                 Attempted::Success(answer) => {
                     self.succeeded(turn);
                     return Poll::Ready(Ok(answer));
@@ -249,33 +246,6 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
             Some(end) => Poll::Ready(end),
             None => self.go_on(turn, cx),
         }
-    }
-
-    /// As `begin`, which is for the first poll alone to hold.
-    #[inline(never)]
-    fn begin_again(self: Pin<&mut Self>, turn: &mut Turn) -> Result<(Moment, Req), NotBegun> {
-        let mut this = self.project();
-        *this.phase = Phase::Deciding;
-        let earlier = this.frame.attempt();
-        this.begin(earlier, turn)
-    }
-
-    #[inline(never)]
-    fn poll_attempt(
-        self: Pin<&mut Self>,
-        started: Moment,
-        request: Option<Req>,
-        turn: &mut Turn,
-        cx: &mut Context<'_>,
-    ) -> Poll<Attempted<T::Response>> {
-        let this = self.project();
-        let limits = Limits {
-            started,
-            total: *this.total,
-        };
-        let _entered = Entered::new(this.frame);
-        let stage = &this.shared.stage;
-        stage.poll_attempt(this.running, request, this.timer, turn, limits, cx)
     }
 }
 
@@ -331,6 +301,24 @@ impl<Req, S, T: Stage<Req, S>> CallProj<'_, Req, S, T> {
         self.frame.forget_grant();
         *self.phase = Phase::Attempting(now);
         Ok((now, request))
+    }
+
+    /// Polls the attempt that began then, in its scope.
+    #[inline(always)]
+    fn poll(
+        self,
+        started: Moment,
+        request: Option<Req>,
+        turn: &mut Turn,
+        cx: &mut Context<'_>,
+    ) -> Poll<Attempted<T::Response>> {
+        let limits = Limits {
+            started,
+            total: *self.total,
+        };
+        let _entered = Entered::new(self.frame);
+        let stage = &self.shared.stage;
+        stage.poll_attempt(self.running, request, self.timer, turn, limits, cx)
     }
 }
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::event::Event;
+use crate::classify::verdict::Verdict;
 use crate::error::ParkLimit;
 use crate::refusal::Refusal;
 
@@ -23,6 +24,20 @@ pub(crate) fn refused(attempts: u32, refusal: &Refusal) {
         refusal = refusal.reason().as_str(),
         retry_after_ms = refusal.retry_after().map(millis),
         "refused"
+    );
+}
+
+/// Apart as well: of those who are tried again none should wait for what nobody
+/// hears.
+#[inline]
+pub(crate) fn retry(dependency: &str, attempt: u32, delay: Duration, verdict: &Verdict) {
+    tracing::debug!(
+        target: TARGET,
+        dependency,
+        attempt,
+        delay_ms = millis(delay),
+        reason = %verdict.reason(),
+        "retry"
     );
 }
 
@@ -95,14 +110,7 @@ pub(super) fn trace(event: &Event<'_>) {
             attempt,
             delay,
             verdict,
-        } => tracing::debug!(
-            target: TARGET,
-            dependency,
-            attempt,
-            delay_ms = millis(delay),
-            reason = %verdict.reason(),
-            "retry"
-        ),
+        } => retry(dependency, attempt, delay, &verdict),
         Event::Stopped {
             dependency,
             attempts,

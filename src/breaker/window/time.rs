@@ -102,7 +102,6 @@ impl Place {
         (self.lap << INDEX_BITS | self.index as u64) << 1 | over_minimum as u64
     }
 
-    #[expect(clippy::cast_possible_truncation, reason = "four bits")]
     #[inline]
     const fn of_noted(word: u64) -> Self {
         Self {

@@ -33,7 +33,7 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
     #[inline(never)]
     pub(super) fn tell_success(&self, turn: &mut Turn) {
         let verdict = turn.success().copied();
-        self.tell_attempt(verdict);
+        self.tell_of_attempt(verdict);
         self.tell_end(CallOutcome::Success, verdict, None, turn);
         self.report(verdict, None, turn);
     }
@@ -127,7 +127,7 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
         self.as_mut().release();
         if self.shared.observers.listen() {
             if is_attempting {
-                self.tell_attempt(None);
+                self.tell_of_attempt(None);
             }
             let verdict = self.past.as_ref().map(|past| past.verdict);
             self.tell_end(
@@ -166,12 +166,13 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
     }
 
     #[inline]
-    pub(super) fn tell_attempt(&self, verdict: Option<Verdict>) {
+    pub(super) fn tell_attempt(&self, verdict: &Verdict) {
         if self.shared.observers.listen() {
-            self.tell_of_attempt(verdict);
+            self.tell_of_attempt(Some(*verdict));
         }
     }
 
+    /// What came of the attempt; nothing, if it was dropped.
     #[cold]
     #[inline(never)]
     fn tell_of_attempt(&self, verdict: Option<Verdict>) {

@@ -12,7 +12,8 @@ use crate::scope::cap::has_room;
 use crate::scope::marks::Marks;
 use crate::stage::turn::Turn;
 use crate::stage::{Failure, Stage, Unsuccess};
-use crate::telemetry::{Event, emit};
+use crate::telemetry::Event;
+use crate::telemetry::trace::retry;
 
 impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
     /// The end of the call, or `None` if another attempt follows. What will be
@@ -24,7 +25,9 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
         unsuccess: Unsuccess<T::Response>,
         turn: &mut Turn,
     ) -> Option<Result<T::Response, Error>> {
-        let Unsuccess { result, verdict } = unsuccess;
+        // The verdict is looked at where it lies: it was written a moment ago, and
+        // a copy would wait for it.
+        let (result, verdict) = (unsuccess.result, &unsuccess.verdict);
         if let Err(Failure::Capped) = result {
             return Some(Err(self.capped(turn)));
         }
@@ -33,18 +36,18 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
             budget.deposit();
         }
         *self.as_mut().project().phase = Phase::Deciding;
-        self.tell_attempt(Some(verdict));
+        self.tell_attempt(verdict);
         let dependency = self.shared.dependency;
         let past = self.as_mut().project().past;
         let earlier = past.as_mut().and_then(|past| past.error.take());
         let (kind, mut error) = match result {
             Ok(answer) => {
                 let stopped = self.as_mut().again(verdict, &mut None, turn).err()?;
-                return Some(Ok(self.answer(answer, verdict, stopped, turn)));
+                return Some(Ok(self.answer(answer, *verdict, stopped, turn)));
             }
             Err(Failure::DeadlineExceeded) => {
                 let error = Error::new(ErrorKind::DeadlineExceeded, dependency);
-                let error = error.judged(Some(verdict)).caused_by(earlier);
+                let error = error.judged(Some(*verdict)).caused_by(earlier);
                 return Some(Err(self.fail(error, turn)));
             }
             Err(Failure::Service(error)) => (ErrorKind::Failed, Some(error)),
@@ -54,7 +57,7 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
         };
         let stopped = self.as_mut().again(verdict, &mut error, turn).err()?;
         let end = Error::new(kind, dependency).stopped_by(Some(stopped));
-        let end = end.judged(Some(verdict)).caused_by(error);
+        let end = end.judged(Some(*verdict)).caused_by(error);
         Some(Err(self.fail(end, turn)))
     }
 
@@ -93,7 +96,7 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
     /// this one, or says what speaks against it.
     fn again(
         self: Pin<&mut Self>,
-        verdict: Verdict,
+        verdict: &Verdict,
         error: &mut Option<BoxError>,
         turn: &mut Turn,
     ) -> Result<(), Stopped> {
@@ -103,7 +106,7 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
         let running = this.running.as_ref().get_ref();
         let marks = frame.marks();
         let situation = Situation {
-            verdict: &verdict,
+            verdict,
             idempotent: || !marks.any(Marks::NOT_IDEMPOTENT) && stage.idempotent(running),
             attempts: frame.attempt(),
             retries_disabled: marks.any(Marks::NO_RETRIES),
@@ -117,7 +120,7 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
         let settings = shared.settings.get();
         let Next { delay, charge } = next(&settings, shared.budget.as_ref(), situation)?;
         *this.past = Some(Past {
-            verdict,
+            verdict: *verdict,
             error: error.take(),
             charge,
         });
@@ -126,13 +129,16 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
         } else {
             Phase::Waiting(now + delay)
         };
-        let retry = Event::Retry {
-            dependency: shared.dependency,
-            attempt: frame.attempt(),
-            delay,
-            verdict,
-        };
-        emit(&shared.observers, &retry);
+        let (dependency, attempt) = (shared.dependency, frame.attempt());
+        retry(dependency, attempt, delay, verdict);
+        if shared.observers.listen() {
+            shared.observers.tell(&Event::Retry {
+                dependency,
+                attempt,
+                delay,
+                verdict: *verdict,
+            });
+        }
         Ok(())
     }
 }
