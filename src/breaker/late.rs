@@ -76,7 +76,7 @@ impl LatePermit {
             return None;
         }
         if marks.any(Marks::CLAIMED) {
-            let_claim_go();
+            forget_claim();
         }
         let slot = Arc::new(Slot::new(None));
         LEFT.set(Some(Left {
@@ -140,8 +140,20 @@ fn last_left() -> Option<Arc<Slot>> {
 
 /// Forgets the last claim: there is another, or no attempt around.
 #[cold]
-pub(crate) fn let_claim_go() {
+pub(crate) fn forget_claim() {
     drop(last_left());
+}
+
+/// Forgets the last claim but one: both are of the same attempt.
+#[cold]
+pub(crate) fn forget_claim_before() {
+    let Some(Left { slot, further_out }) = LEFT.take() else {
+        return;
+    };
+    LEFT.set(Some(Left {
+        slot,
+        further_out: further_out.and_then(|left| left.further_out),
+    }));
 }
 
 /// The breaker's side of a [`LatePermit`]: the last claim so far.
@@ -188,5 +200,62 @@ impl Claimed {
             }
             _ => core.record_success(ticket, started, clock),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scope::current::Entered;
+
+    fn attempt() -> Ambient {
+        Ambient::NONE.marked(Marks::LENDS_PERMITS)
+    }
+
+    fn is_of(slot: Option<Arc<Slot>>, claim: &LatePermit) -> bool {
+        slot.is_some_and(|slot| Arc::ptr_eq(&slot, &claim.slot))
+    }
+
+    #[test]
+    fn of_the_claims_in_an_attempt_and_in_scopes_within_it_the_last_is_left() {
+        let mut attempt = attempt();
+        let _entered = Entered::new(&mut attempt);
+        let _first = LatePermit::claim().unwrap();
+        let _second = LatePermit::claim().unwrap();
+        let last = {
+            let mut within = Ambient::current();
+            let _entered = Entered::new(&mut within);
+            let _third = LatePermit::claim().unwrap();
+            LatePermit::claim().unwrap()
+        };
+        assert!(is_of(left_here(), &last));
+        assert!(left_here().is_none() && LEFT.take().is_none());
+    }
+
+    #[test]
+    fn a_claim_of_an_attempt_further_out_is_left_to_that() {
+        let mut outer = attempt();
+        let _entered = Entered::new(&mut outer);
+        let of_outer = LatePermit::claim().unwrap();
+        {
+            let mut inner = attempt();
+            let _entered = Entered::new(&mut inner);
+            assert!(left_here().is_none());
+            let of_inner = LatePermit::claim().unwrap();
+            assert!(is_of(left_here(), &of_inner));
+        }
+        assert!(is_of(left_here(), &of_outer));
+        assert!(LEFT.take().is_none());
+    }
+
+    #[test]
+    fn a_claim_that_no_attempt_is_around_for_is_forgotten() {
+        {
+            let mut elsewhere = attempt();
+            let _entered = Entered::new(&mut elsewhere);
+            assert!(LatePermit::claim().is_some());
+        }
+        assert!(left_here().is_none() && LEFT.take().is_none());
+        assert!(LatePermit::claim().is_none());
     }
 }

@@ -10,7 +10,8 @@ use super::entry::FallbackEntry;
 use super::future::{FallbackFuture, Watch};
 use super::settings::{ByDefault, FallsThrough, Settings};
 use crate::error::Error;
-use crate::scope::ambient::{Ambient, Entered};
+use crate::scope::ambient::Ambient;
+use crate::scope::current::Entered;
 use crate::scope::marks::Marks;
 use crate::sharded::Sharded;
 

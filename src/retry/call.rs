@@ -19,7 +19,8 @@ use crate::classify::verdict::Verdict;
 use crate::error::Error;
 use crate::moment::Moment;
 use crate::refusal::Refusal;
-use crate::scope::ambient::{Ambient, Entered};
+use crate::scope::ambient::Ambient;
+use crate::scope::current::Entered;
 use crate::scope::marks::Marks;
 use crate::sharded::Handle;
 use crate::span::Span;
@@ -159,10 +160,7 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
         cx: &mut Context<'_>,
     ) -> Poll<Result<T::Response, Error>> {
         let this = self.as_mut().project();
-        let limits = Limits {
-            started,
-            total: *this.total,
-        };
+        let limits = this.limits(started);
         let entered = Entered::new(this.frame);
         // Each end in its own place: to carry them out of the scope together
         // would copy the largest of them.
@@ -303,6 +301,15 @@ impl<Req, S, T: Stage<Req, S>> CallProj<'_, Req, S, T> {
         Ok((now, request))
     }
 
+    /// What bounds an attempt that began then.
+    #[inline(always)]
+    fn limits(&self, started: Moment) -> Limits {
+        Limits {
+            started,
+            total: *self.total,
+        }
+    }
+
     /// Polls the attempt that began then, in its scope.
     #[inline(always)]
     fn poll(
@@ -312,10 +319,7 @@ impl<Req, S, T: Stage<Req, S>> CallProj<'_, Req, S, T> {
         turn: &mut Turn,
         cx: &mut Context<'_>,
     ) -> Poll<Attempted<T::Response>> {
-        let limits = Limits {
-            started,
-            total: *self.total,
-        };
+        let limits = self.limits(started);
         let _entered = Entered::new(self.frame);
         let stage = &self.shared.stage;
         stage.poll_attempt(self.running, request, self.timer, turn, limits, cx)

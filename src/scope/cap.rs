@@ -103,6 +103,11 @@ impl CallCap {
         Scope { ambient }.wrap(future)
     }
 
+    #[cfg(test)]
+    pub(super) fn id(&self) -> CapId {
+        self.node.id()
+    }
+
     /// How many sends there were.
     #[must_use]
     pub fn sends(&self) -> u32 {

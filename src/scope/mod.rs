@@ -7,6 +7,8 @@
 
 pub(crate) mod ambient;
 pub(crate) mod cap;
+pub(crate) mod collect;
+pub(crate) mod current;
 pub(crate) mod marks;
 pub(crate) mod report;
 
@@ -18,8 +20,9 @@ use pin_project_lite::pin_project;
 
 use crate::deadline::Deadline;
 use crate::moment::Moment;
-use ambient::{Ambient, Entered};
+use ambient::Ambient;
 use cap::HeldCap;
+use current::Entered;
 use marks::Marks;
 
 /// Everything ambient, as a value.

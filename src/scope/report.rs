@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use pin_project_lite::pin_project;
 
-use super::ambient::{Ambient, collect};
+use super::ambient::Ambient;
+use super::collect::collect;
 use super::marks::Marks;
 use crate::classify::verdict::Verdict;
 use crate::error::{Error, ErrorKind, Stopped};

@@ -9,7 +9,8 @@ use pin_project_lite::pin_project;
 
 use super::answer::too_late;
 use crate::http::stop::stop_retries;
-use crate::scope::ambient::{Ambient, Entered};
+use crate::scope::ambient::Ambient;
+use crate::scope::current::Entered;
 use crate::scope::marks::Marks;
 use crate::stage::timer::Timer;
 

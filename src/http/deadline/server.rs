@@ -12,7 +12,8 @@ use super::future::InboundDeadlineFuture;
 use crate::http::trailers_only::grpc_type;
 use crate::limit::lesser;
 use crate::moment::Moment;
-use crate::scope::ambient::{Ambient, Entered};
+use crate::scope::ambient::Ambient;
+use crate::scope::current::Entered;
 use crate::scope::marks::Marks;
 use crate::span::Span;
 
