@@ -127,12 +127,21 @@ impl<T, B> BreakerStage<T, B> {
 
 pin_project! {
     /// State of the attempts of one call behind a breaker. Opaque.
-    // In this order: the compiler's own leaves a gap before the ticket, which is
-    // then moved together with it, read before what was written has arrived. That
-    // takes a tenth of a call.
-    #[repr(C)]
     pub struct BreakerRunning<R, P> {
         picked: P,
+        #[pin]
+        held: Held<R>,
+    }
+}
+
+pin_project! {
+    /// An attempt, and what it holds of its breaker.
+    ///
+    /// In this order, as behind the attempt there may be a gap: that would be
+    /// moved together with what follows, and read before it has been written,
+    /// which takes a tenth of a call.
+    #[repr(C)]
+    struct Held<R> {
         ticket: Option<Ticket>,
         // Who wants to tell of the outcome instead.
         claimed: Claimed,
@@ -174,9 +183,11 @@ where
     fn prepare(&self, picked: B::Picked, service: S) -> Self::Running {
         BreakerRunning {
             picked,
-            ticket: None,
-            claimed: Claimed::NONE,
-            attempt: self.attempt.prepare((), service),
+            held: Held {
+                ticket: None,
+                claimed: Claimed::NONE,
+                attempt: self.attempt.prepare((), service),
+            },
         }
     }
 
@@ -188,10 +199,11 @@ where
         now: Moment,
     ) -> Result<(), Refusal> {
         let this = running.project();
+        let held = this.held.project();
         if let Some(breaker) = self.breakers.breaker(this.picked) {
-            *this.ticket = Some(breaker.core().admit(|| now)?);
+            *held.ticket = Some(breaker.core().admit(|| now)?);
         }
-        self.attempt.start(this.attempt, request, now)
+        self.attempt.start(held.attempt, request, now)
     }
 
     #[inline(always)]
@@ -205,22 +217,23 @@ where
         cx: &mut Context<'_>,
     ) -> Poll<Attempted<T::Response>> {
         let this = running.project();
+        let held = this.held.project();
         let polling = Polling;
         let attempt = &self.attempt;
-        match attempt.poll_attempt(this.attempt, request, timer, turn, limits, cx) {
+        match attempt.poll_attempt(held.attempt, request, timer, turn, limits, cx) {
             Poll::Pending => {
                 if polling.left_a_claim() {
-                    this.claimed.take_over();
+                    held.claimed.take_over();
                 }
                 Poll::Pending
             }
             Poll::Ready(Attempted::Success(answer)) => {
-                let is_claimed = polling.left_a_claim() || this.claimed.is_some();
+                let is_claimed = polling.left_a_claim() || held.claimed.is_some();
                 let breaker = self.breakers.breaker(this.picked);
-                if let (Some(breaker), Some(ticket)) = (breaker, this.ticket.take()) {
+                if let (Some(breaker), Some(ticket)) = (breaker, held.ticket.take()) {
                     let started = limits.started;
                     if is_claimed {
-                        this.claimed.hand_over(breaker, ticket, started, turn);
+                        held.claimed.hand_over(breaker, ticket, started, turn);
                     } else {
                         breaker.core().record_success(ticket, started, turn);
                     }
@@ -229,11 +242,11 @@ where
             }
             Poll::Ready(Attempted::Unsuccess(unsuccess)) => {
                 if polling.left_a_claim() {
-                    this.claimed.take_over();
+                    held.claimed.take_over();
                 }
-                *this.claimed = Claimed::NONE;
+                *held.claimed = Claimed::NONE;
                 let breaker = self.breakers.breaker(this.picked);
-                if let (Some(breaker), Some(ticket)) = (breaker, this.ticket.take()) {
+                if let (Some(breaker), Some(ticket)) = (breaker, held.ticket.take()) {
                     let (core, started) = (breaker.core(), limits.started);
                     core.record(ticket, &unsuccess.verdict, started, || turn.now());
                 }
@@ -244,7 +257,7 @@ where
 
     fn abandon(&self, running: Pin<&mut Self::Running>, started: Option<Moment>) {
         let this = running.project();
-        if let Some(ticket) = this.ticket.take() {
+        if let Some(ticket) = this.held.project().ticket.take() {
             if let Some(breaker) = self.breakers.breaker(this.picked) {
                 self.abandon_ticket(breaker.core(), ticket, started);
             }
@@ -260,7 +273,7 @@ where
     }
 
     fn idempotent(&self, running: &Self::Running) -> bool {
-        self.attempt.idempotent(&running.attempt)
+        self.attempt.idempotent(&running.held.attempt)
     }
 
     fn seal(&self, response: &mut T::Response, stopped: &Stopped) {

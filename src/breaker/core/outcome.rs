@@ -54,7 +54,7 @@ impl Core {
             Some(false) => {}
             // Windows by number do without the time until they trip.
             Some(true) => self.trip_at(generation, clock.of_poll()),
-            None => self.record_other_success(ticket, started, clock.exact()),
+            None => self.record_other_success(ticket, started, clock),
         }
     }
 
@@ -87,7 +87,12 @@ impl Core {
     /// One that is timed, or not plain, or not of this period.
     #[cold]
     #[inline(never)]
-    fn record_other_success(&self, ticket: Ticket, started: Moment, now: Moment) {
+    fn record_other_success(&self, ticket: Ticket, started: Moment, clock: &mut impl Clock) {
+        let now = if self.measures_time() {
+            clock.exact()
+        } else {
+            clock.of_poll()
+        };
         if ticket.is_plain() {
             self.count_success(ticket, started, now);
         } else {
