@@ -115,6 +115,21 @@ async fn a_retry_beyond_it_is_not_waited_for_and_the_attempts_own_error_stands()
     assert_eq!(policy.budget_balance(), Some(9.0), "one retry was paid");
 }
 
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_was_cut_short_leaves_room_for_those_that_follow() {
+    let inner = Inner::script([Step::Hang, Step::Err, Step::Err], Step::Ok);
+    let policy = bare().max_attempts(4).attempt_timeout(secs(1.0));
+    let client = stack(&policy.build().unwrap(), &inner);
+    let cap = CallCap::new(5);
+    cap.wrap(async {
+        assert!(send(&client, "x").await.is_ok());
+        assert!(send(&client, "x").await.is_ok());
+        assert_capped(&send(&client, "x").await);
+    })
+    .await;
+    assert_eq!((inner.calls(), cap.remaining()), (5, 0));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_thousand_sends_at_once_never_exceed_it() {
     for _ in 0..20 {

@@ -464,6 +464,19 @@ async fn a28_the_report_of_a_call_that_is_busy_in_its_first_poll_tells_its_time(
 }
 
 #[tokio::test(start_paused = true)]
+async fn a28_the_report_tells_its_time_where_no_breaker_asks_for_it() {
+    let client = ServiceBuilder::new()
+        .resilience(bare().build().unwrap())
+        .service(service_fn(|_: Text| {
+            be_busy();
+            std::future::ready(Ok::<_, Fault>("ok"))
+        }));
+    let (answer, report) = CallReport::capture(send(&client, "x")).await;
+    assert!(answer.is_ok());
+    assert_eq!(report.unwrap().elapsed(), secs(2.0));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a28_a_hang_that_begins_busily_is_cut_by_the_limit_that_has_passed() {
     for (attempt, total, expected) in [
         (secs(10.0), secs(1.0), ErrorKind::DeadlineExceeded),

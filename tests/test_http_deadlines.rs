@@ -613,6 +613,41 @@ async fn what_the_next_hop_was_granted_is_known_through_scopes_and_captures() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_one_attempt_granted_says_nothing_of_the_next() {
+    let policy = bare()
+        .classify(HttpClassifier::new())
+        .deadline(secs(10.0))
+        .max_attempts(3)
+        .backoff(Backoff::none())
+        .build()
+        .unwrap();
+    let tries = Arc::new(Mutex::new(0));
+    let count = Arc::clone(&tries);
+    let client = ServiceBuilder::new()
+        .resilience(policy)
+        .service_fn(move |request: Request<()>| {
+            let mut tries = count.lock().unwrap();
+            *tries += 1;
+            let is_first = *tries == 1;
+            async move {
+                if is_first {
+                    let told = OutboundDeadlineLayer::new(DeadlineHeader::envoy());
+                    let hop = ServiceBuilder::new()
+                        .layer(told.reserving(secs(9.0)))
+                        .service_fn(|_: Request<()>| ready(Ok::<_, Infallible>(answer(503))));
+                    return hop.oneshot(request).await;
+                }
+                // Another server, which was told nothing.
+                tokio::time::sleep(secs(2.0)).await;
+                Ok(answer(503))
+            }
+        });
+    let answered = client.oneshot(Request::new(())).await;
+    assert_eq!(answered.unwrap().status(), 503);
+    assert_eq!(*tries.lock().unwrap(), 3);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_server_is_punctual_from_the_very_moment_that_it_was_told() {
     let plain_request = || Request::new(());
     let (open, closed) = (BreakerState::Open, BreakerState::Closed);

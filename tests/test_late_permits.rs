@@ -134,6 +134,21 @@ async fn a_claim_outlives_polls_that_end_pending() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_claim_that_is_given_up_leaves_one_of_an_earlier_poll() {
+    let policy = counting();
+    let call = policy.call(|| async {
+        let claim = LatePermit::claim();
+        sleep(secs(1.0)).await;
+        drop(LatePermit::claim().unwrap());
+        Ok::<_, std::io::Error>(claim)
+    });
+    let claim = call.await.unwrap().unwrap();
+    assert_eq!(heard(&policy), (0, 0));
+    claim.take().unwrap().failure();
+    assert_eq!(heard(&policy), (1, 1));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_probe_is_out_until_its_answer_ends() {
     let policy = policy();
     policy.breaker().unwrap().admit().unwrap().failure();
@@ -192,6 +207,21 @@ async fn a_slow_head_is_heard_at_once_and_a_long_answer_is_not_slow() {
             assert_eq!(state(&policy), BreakerState::Closed);
         }
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_head_that_was_busy_within_one_poll_is_slow_whoever_claims_it() {
+    let config = BreakerConfig::failure_rate(0.5).window(Window::count(10));
+    let policy = policy_of(config.min_calls(1).slow_calls(secs(2.0), 0.5));
+    let call = policy.call(|| {
+        let mut passes = task::spawn(advance(secs(3.0)));
+        assert_pending!(passes.poll());
+        let claim = LatePermit::claim();
+        async { Ok::<_, std::io::Error>(claim) }
+    });
+    let claim = call.await.unwrap().unwrap();
+    assert_eq!(state(&policy), BreakerState::Open);
+    assert!(claim.take().is_none());
 }
 
 #[tokio::test(start_paused = true)]
@@ -304,6 +334,48 @@ async fn each_attempt_has_a_permit_of_its_own() {
     assert!(first.lock().unwrap().take().unwrap().take().is_none());
     second.take().unwrap().success();
     assert_eq!(heard(&policy), (2, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_of_an_attempt_that_failed_gets_no_permit_of_the_next() {
+    let policy = Policy::builder("feed")
+        .breaker(plain(BreakerConfig::failure_rate(0.9).min_calls(100)))
+        .max_attempts(2)
+        .build()
+        .unwrap();
+    let first = Mutex::new(None);
+    let call = policy.call(|| {
+        let is_first = first.lock().unwrap().is_none();
+        if is_first {
+            *first.lock().unwrap() = LatePermit::claim();
+        }
+        async move {
+            sleep(secs(1.0)).await;
+            if is_first {
+                return Err(std::io::Error::other("broken"));
+            }
+            Ok(())
+        }
+    });
+    call.await.unwrap();
+    assert_eq!(heard(&policy), (2, 1));
+    assert!(first.into_inner().unwrap().unwrap().take().is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_claim_of_an_attempt_that_failed_gets_no_permit_of_a_stack_further_out() {
+    let (outer, inner) = (counting(), counting());
+    let kept = Mutex::new(None);
+    let call = outer.call(|| {
+        let call = inner.call(|| {
+            *kept.lock().unwrap() = LatePermit::claim();
+            async { Err::<(), _>(std::io::Error::other("broken")) }
+        });
+        async { Ok::<_, std::io::Error>(call.await.is_err()) }
+    });
+    assert!(call.await.unwrap());
+    assert_eq!((heard(&outer), heard(&inner)), ((1, 0), (1, 1)));
+    assert!(kept.into_inner().unwrap().unwrap().take().is_none());
 }
 
 #[tokio::test(start_paused = true)]

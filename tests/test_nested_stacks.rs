@@ -250,6 +250,24 @@ async fn an_answer_that_cannot_be_sealed_is_final_above_within_one_task() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_answer_made_of_a_refusal_is_final_above_within_one_task() {
+    let below = bare().breaker(BreakerConfig::consecutive(1));
+    let below = below.build().unwrap();
+    below.breaker().unwrap().admit().unwrap().failure();
+    let tries = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&tries);
+    let client = ServiceBuilder::new()
+        .resilience(by_number("outer", 4))
+        .service(service_fn(move |_: Text| {
+            count.fetch_add(1, Ordering::Relaxed);
+            let call = below.call(|| ready(Ok::<u16, Infallible>(200)));
+            async { Ok::<_, Infallible>(call.await.unwrap_or(503)) }
+        }));
+    assert_eq!(client.oneshot("x").await.unwrap(), 503);
+    assert_eq!(tries.load(Ordering::Relaxed), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_mark_of_one_stack_below_is_cleared_when_the_next_one_starts() {
     // Each attempt of the outer stack asks two inner stacks: the first gives
     // up, the second answers, and then the service itself fails: that failure

@@ -8,14 +8,15 @@
 mod support;
 
 use std::future::{Ready, ready};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use steadfast::classify::classify_fn;
 use steadfast::{
-    Backoff, CallReport, Classify, Error, ErrorKind, Policy, Replay, ServiceBuilderExt, Stopped,
-    Verdict, fallback,
+    Backoff, BreakerConfig, CallReport, Classify, Error, ErrorKind, Policy, Replay, Scope,
+    ServiceBuilderExt, Stopped, Verdict, fallback,
 };
 use support::{Clock, Fault, Source, Text, bare, bk, fault, secs};
 use tokio::time::Instant;
@@ -55,6 +56,22 @@ async fn the_last_possible_attempt_takes_the_request_itself() {
         assert_eq!(error.stopped(), Some(Stopped::AttemptsExhausted));
         assert_eq!(copies.load(Ordering::Relaxed), max_attempts - 1);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_copy_is_made_for_a_caller_who_wants_one_attempt_only() {
+    let policy = bare().max_attempts(3).build().unwrap();
+    let client = ServiceBuilder::new()
+        .resilience(policy)
+        .service(service_fn(|_: Counted| async {
+            Err::<(), BoxError>("down".into())
+        }));
+    let request = Counted::default();
+    let copies = Arc::clone(&request.0);
+    let call = Scope::current().no_retries().wrap(client.oneshot(request));
+    let error = call.await.unwrap_err();
+    assert_eq!(error.stopped(), Some(Stopped::RetriesDisabled));
+    assert_eq!(copies.load(Ordering::Relaxed), 0);
 }
 
 #[tokio::test(start_paused = true)]
@@ -282,5 +299,25 @@ async fn a_call_that_has_ended_keeps_no_copy_while_its_future_is_kept() {
         let mut call = task::spawn(client.ready().await.unwrap().call(request));
         assert_eq!(assert_ready!(call.poll()).is_ok(), answer.is_ok());
         assert_eq!(Arc::strong_count(&spoilt), 1);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_was_over_before_it_began_is_polled_once() {
+    let policy = bare().breaker(BreakerConfig::consecutive(1));
+    let policy = policy.build().unwrap();
+    policy.breaker().unwrap().admit().unwrap().failure();
+    for reported in [false, true] {
+        let mut call = Box::pin(policy.call(|| ready(Ok::<_, Fault>(()))));
+        let mut polled_twice = task::spawn(async move {
+            if reported {
+                let _ = CallReport::capture(call.as_mut()).await;
+            } else {
+                call.as_mut().await.unwrap_err();
+            }
+            call.await
+        });
+        let poll = AssertUnwindSafe(|| drop(polled_twice.poll()));
+        assert!(catch_unwind(poll).is_err(), "reported: {reported}");
     }
 }

@@ -243,9 +243,32 @@ mod tests {
             assert!(left_here().is_none());
             let of_inner = LatePermit::claim().unwrap();
             assert!(is_of(left_here(), &of_inner));
+            assert!(left_here().is_none());
         }
         assert!(is_of(left_here(), &of_outer));
         assert!(LEFT.take().is_none());
+    }
+
+    #[test]
+    fn a_claim_in_a_scope_within_an_attempt_is_left_to_no_other_and_takes_no_others_place() {
+        let mut outer = attempt();
+        let _entered = Entered::new(&mut outer);
+        let of_outer = LatePermit::claim().unwrap();
+        for claims_within in [false, true] {
+            let mut inner = attempt();
+            let _entered = Entered::new(&mut inner);
+            let mut last = LatePermit::claim().unwrap();
+            let mut within = Ambient::current();
+            {
+                let _entered = Entered::new(&mut within);
+                if claims_within {
+                    last = LatePermit::claim().unwrap();
+                }
+            }
+            assert!(!within.marks().any(Marks::CLAIMED));
+            assert!(is_of(left_here(), &last));
+        }
+        assert!(is_of(left_here(), &of_outer));
     }
 
     #[test]

@@ -85,5 +85,8 @@ mod tests {
         }
         assert!(Marks::WISHES.any(Marks::NO_RETRIES) && Marks::WISHES.any(Marks::NOT_IDEMPOTENT));
         assert!(!Marks::WISHES.any(Marks::GIVEN_UP));
+        let kept = [Marks::LENDS_PERMITS, Marks::GIVEN_UP, Marks::CLAIMED];
+        assert!(kept.into_iter().all(|mark| Marks::NOT_CARRIED.any(mark)));
+        assert!(!Marks::NOT_CARRIED.any(Marks::WISHES.and(Marks::RARE)));
     }
 }

@@ -25,3 +25,32 @@ fn a_closed_breaker_neither_looks_at_the_clock_nor_asks_the_machine() {
     }
     assert!(!core.measures_time(), "no rule asks how long a call ran");
 }
+
+/// Which would keep the breaker for as long as one of this period.
+#[cfg(feature = "keyed")]
+#[test]
+fn a_failure_of_an_earlier_period_is_not_noted() {
+    let core = core(&BreakerConfig::consecutive(3));
+    let (now, idle) = (core.facts.base, Duration::from_secs(1));
+    let [earlier, late] = [(); 2].map(|()| core.admit(no_clock).unwrap());
+    core.record(earlier, &Verdict::transient(), now, || now);
+    assert!(!core.is_forgettable(now, idle));
+    let later = now.after(Span::new(Some(2 * idle)));
+    core.reset(later);
+    core.record(late, &Verdict::transient(), now, || later);
+    assert!(core.is_forgettable(later, idle));
+}
+
+#[cfg(feature = "keyed")]
+#[test]
+fn a_probe_that_fails_is_noted_as_any_other_failure() {
+    let core = core(&BreakerConfig::consecutive(1));
+    let (now, idle) = (core.facts.base, Duration::from_secs(1));
+    let later = now.after(Span::new(Some(Duration::from_secs(3600))));
+    for at in [now, later] {
+        let ticket = core.admit(|| at).unwrap();
+        core.record(ticket, &Verdict::transient(), now, || at);
+    }
+    core.reset(later);
+    assert!(!core.is_forgettable(later, idle));
+}

@@ -89,11 +89,12 @@ mod tests {
     fn a_run_has_a_length_in_its_own_period_only() {
         let run = Run::new();
         run.begin(3);
+        assert!(run.is_clear());
         assert_eq!((run.failure(3), run.failure(3), run.failure(2)), (1, 2, 0));
         assert_eq!((run.length(3), run.length(2), run.length(4)), (2, 0, 0));
         run.success(2);
-        assert_eq!(run.length(3), 2);
+        assert_eq!((run.length(3), run.is_clear()), (2, false));
         run.success(3);
-        assert_eq!(run.length(3), 0);
+        assert_eq!((run.length(3), run.is_clear()), (0, true));
     }
 }

@@ -502,6 +502,37 @@ mod tests {
     }
 
     #[test]
+    fn millions_of_successes_are_not_read_as_failures() {
+        let (slots, last) = (Slots::new(), Place::of(25));
+        for (index, slot) in slots.0.iter().enumerate() {
+            let lap = last.lap - u64::from(index > last.index);
+            slot.store(
+                tagged(lap) | 1 << COUNT_BITS | COUNT_MASK,
+                Ordering::Relaxed,
+            );
+        }
+        let mut counts = Counts::default();
+        slots.read(last, &mut counts);
+        let expected = (SLOTS * COUNT_MASK, SLOTS);
+        assert_eq!((counts.total, counts.failures), expected);
+    }
+
+    /// Two threads tell the time in one poll each, and a reset may come between
+    /// them.
+    #[test]
+    fn a_period_that_begins_a_slot_earlier_finds_nothing_of_the_one_before() {
+        let (plan, window) = (plan(), TimeWindow::new(&plan()));
+        let late = Call {
+            generation: 0,
+            now: SECOND,
+            ran: Span::ZERO,
+        };
+        window.failure(&plan, late);
+        let counts = window.success(&plan, 1, 0, || 3).unwrap();
+        assert_eq!((counts.total, counts.failures), (1, 0));
+    }
+
+    #[test]
     fn of_two_laps_the_later_is_told_by_its_lower_bits() {
         let word = |lap: u64| (lap & TAG_MASK) << TAG_SHIFT | 5;
         for lap in [1, 2, TAG_MASK / 2, TAG_MASK, TAG_MASK + 1, TAG_MASK * 3] {
