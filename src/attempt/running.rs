@@ -115,8 +115,6 @@ where
             }
             let future = this.service.call(request);
             this.phase.set(Phase::Calling { future });
-        } else if let Some(paid) = this.paid {
-            paid.enter();
         }
         let PhaseProj::Calling { future } = this.phase.as_mut().project() else {
             unreachable!("called above, or before");

@@ -68,7 +68,8 @@ pub struct LatePermit {
 impl LatePermit {
     /// Claims the permit of the attempt under way: the nearest one around, in
     /// the same task. `None` where there is no attempt, or none with a breaker.
-    /// The last of several claims gets it.
+    /// The last of several claims gets it; of those made in one poll also where
+    /// that one is dropped again.
     #[must_use]
     pub fn claim() -> Option<Self> {
         let marks = Ambient::here().marks();

@@ -1,5 +1,6 @@
 //! What comes of the calls that were admitted.
 
+#[cfg(feature = "keyed")]
 use std::time::Duration;
 
 use super::super::clock::Clock;

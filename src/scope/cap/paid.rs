@@ -18,7 +18,8 @@ pub(crate) struct Paid {
 pub(crate) struct Exhausted;
 
 /// Pays for a send, where a cap is in scope. To be called just before the
-/// request is handed over; what is polled from here on is below this attempt.
+/// request is handed over; what is polled from here on is below this attempt, in
+/// later polls of it as well.
 #[inline]
 pub(crate) fn pay(paid: &mut Option<Paid>) -> Result<(), Exhausted> {
     match Ambient::cap_here() {
@@ -36,7 +37,8 @@ fn pay_at(outer: CapId, paid: &mut Option<Paid>) -> Result<(), Exhausted> {
         return Err(Exhausted);
     }
     let node = enrol(Kind::attempt(cap));
-    paid.insert(Paid { node, outer }).enter();
+    Ambient::set_cap(node.id());
+    *paid = Some(Paid { node, outer });
     Ok(())
 }
 
@@ -46,14 +48,6 @@ fn pay_at(outer: CapId, paid: &mut Option<Paid>) -> Result<(), Exhausted> {
 pub(crate) fn leave(paid: &mut Option<Paid>) {
     if let Some(paid) = paid.take() {
         Ambient::set_cap(paid.outer);
-    }
-}
-
-impl Paid {
-    /// What is polled from here on is below this attempt.
-    #[cold]
-    pub(crate) fn enter(&self) {
-        Ambient::set_cap(self.node.id());
     }
 }
 
