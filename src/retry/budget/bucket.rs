@@ -9,7 +9,7 @@ use crate::sync::{AtomicU64, Ordering};
 const PRICE_ANSWERED: u64 = TOKEN;
 pub(super) const PRICE_UNANSWERED: u64 = 2 * TOKEN;
 
-const NANOS_PER_SEC: u128 = 1_000_000_000;
+const NANOS_PER_SEC: u64 = 1_000_000_000;
 
 /// All amounts are in millionths of a token, all times in nanoseconds since `base`.
 #[derive(Debug)]
@@ -134,9 +134,7 @@ impl Bucket {
     /// It is the difference of two totals since the beginning, so that the fractions cut off one
     /// stretch are part of the next, and any number of stretches adds up to what one would give.
     fn credit(&self, from: u64, to: u64) -> u64 {
-        // 2^64 ns times 10^15 per second fits easily.
-        let total =
-            |nanos: u64| u128::from(nanos) * u128::from(self.refill_per_second) / NANOS_PER_SEC;
+        let total = |nanos| total(nanos, self.refill_per_second);
         // Not later than the last time: nothing.
         let credit = total(to).saturating_sub(total(from));
         u64::try_from(credit).unwrap_or(u64::MAX)
@@ -173,6 +171,19 @@ fn raised(balance: u64, amount: u64, limit: u64) -> Option<u64> {
 
 fn in_tokens(micros: u64) -> f64 {
     micros as f64 / TOKEN as f64
+}
+
+/// What comes in within so many nanoseconds, in whole units.
+///
+/// Whole seconds first: what is left of them mostly fits into 64 bits, and a
+/// division of 128 takes longer than all else in a withdrawal.
+fn total(nanos: u64, per_second: u64) -> u128 {
+    let (seconds, rest) = (nanos / NANOS_PER_SEC, nanos % NANOS_PER_SEC);
+    let of_rest = match rest.checked_mul(per_second) {
+        Some(product) => u128::from(product / NANOS_PER_SEC),
+        None => u128::from(rest) * u128::from(per_second) / u128::from(NANOS_PER_SEC),
+    };
+    u128::from(seconds) * u128::from(per_second) + of_rest
 }
 
 #[cfg(test)]

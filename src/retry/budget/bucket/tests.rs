@@ -5,6 +5,7 @@ use super::super::build::MAX_TOKENS;
 use super::*;
 use proptest::prelude::*;
 
+const SECOND: u128 = NANOS_PER_SEC as u128;
 const YEAR: Duration = Duration::from_secs(365 * 24 * 3600);
 
 fn tokens(amount: f64) -> u64 {
@@ -138,7 +139,7 @@ fn asking_often_loses_no_fraction_of_a_token() {
         let now = base + Duration::from_nanos(step * 7_000_003);
         assert_eq!(bucket.withdraw(false, now), None);
     }
-    let expected = 1_000_000_u128 * 7_000_003 * u128::from(slow) / NANOS_PER_SEC;
+    let expected = 1_000_000_u128 * 7_000_003 * u128::from(slow) / SECOND;
     assert_eq!(u128::from(bucket.balance.into_inner()), expected);
 }
 
@@ -263,7 +264,7 @@ fn threads_that_refill_at_once_credit_every_moment_once() {
         let threads = [scope.spawn(work), scope.spawn(work)];
         threads.into_iter().map(|t| t.join().unwrap()).sum()
     });
-    let expected = u128::from(ROUNDS * STEP) * u128::from(rate) / NANOS_PER_SEC;
+    let expected = u128::from(ROUNDS * STEP) * u128::from(rate) / SECOND;
     assert_eq!(
         u128::from(bucket.balance.load(Ordering::Relaxed) + spent),
         expected
@@ -308,8 +309,8 @@ impl Model {
         }
         self.fraction += u128::from(now - self.at) * u128::from(bucket.refill_per_second);
         self.at = now;
-        let whole = self.fraction / NANOS_PER_SEC;
-        self.fraction %= NANOS_PER_SEC;
+        let whole = self.fraction / SECOND;
+        self.fraction %= SECOND;
         let limit = u128::from(bucket.refill_up_to);
         if self.balance < limit {
             self.balance = (self.balance + whole).min(limit);
@@ -341,6 +342,16 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 }
 
 proptest! {
+    /// Whatever of it fits into 64 bits.
+    #[test]
+    fn a_total_is_that_of_one_long_division(
+        nanos: u64,
+        per_second in prop_oneof![0..=20 * TOKEN, 0..=tokens(MAX_TOKENS)],
+    ) {
+        let product = u128::from(nanos) * u128::from(per_second);
+        prop_assert_eq!(total(nanos, per_second), product / SECOND);
+    }
+
     #[test]
     fn any_history_agrees_with_the_model_and_keeps_the_bound(
         deposit in 0_u64..3_000_000,
@@ -394,7 +405,7 @@ proptest! {
             prop_assert_eq!(u128::from(balance), model.balance);
             prop_assert!(balance <= cap);
             // What was spent and not given back never passes what came in.
-            let refill = u128::from(latest) * u128::from(rate) / NANOS_PER_SEC;
+            let refill = u128::from(latest) * u128::from(rate) / SECOND;
             let income = u128::from(deposit) * successes + u128::from(opening) + refill;
             prop_assert!(spent + u128::from(balance) <= income);
         }
