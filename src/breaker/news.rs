@@ -170,17 +170,19 @@ impl Seen {
     pub(super) fn tell(&self) {
         let (dependency, state) = (self.dependency, self.state);
         let key = self.listeners.key.as_deref();
-        self.to.tell(&if self.comes {
-            Event::BreakerAdded {
-                dependency,
-                key,
-                state,
-            }
-        } else {
-            Event::BreakerRemoved {
-                dependency,
-                key,
-                state,
+        self.to.tell(|| {
+            if self.comes {
+                Event::BreakerAdded {
+                    dependency,
+                    key,
+                    state,
+                }
+            } else {
+                Event::BreakerRemoved {
+                    dependency,
+                    key,
+                    state,
+                }
             }
         });
     }

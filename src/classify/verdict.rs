@@ -142,7 +142,7 @@ impl Verdict {
         reason: &'static str,
     ) -> Self {
         Self {
-            hint: Span::new(None),
+            hint: Span::NONE,
             reason: Reason::Text(reason),
             again,
             health,

@@ -78,7 +78,7 @@ where
     }
 
     fn call(&mut self, request: Req) -> Self::Future {
-        self.call_within(request, Span::new(None))
+        self.call_within(request, Span::NONE)
     }
 }
 

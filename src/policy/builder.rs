@@ -290,7 +290,7 @@ impl<C, B> PolicyBuilder<C, B> {
         if let Some(rules) = breakers.rules() {
             check_lease(&rules, longest)?;
         }
-        self.observers.tell(&Event::PolicyBuilt {
+        self.observers.tell(|| Event::PolicyBuilt {
             dependency: self.name,
             budget_balance: budget
                 .as_ref()

@@ -325,15 +325,3 @@ impl<Req, S, T: Stage<Req, S>> CallProj<'_, Req, S, T> {
         stage.poll_attempt(self.running, request, self.timer, turn, limits, cx)
     }
 }
-
-impl<T> LoopShared<T> {
-    /// A call has ended with a success.
-    #[inline(always)]
-    fn succeeded<Req>(&self, phase: &mut Phase, request: &mut Option<Req>) {
-        *phase = Phase::Done;
-        *request = None;
-        if let Some(budget) = &self.budget {
-            budget.succeeded();
-        }
-    }
-}

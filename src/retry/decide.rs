@@ -92,7 +92,7 @@ fn room(settings: &RetrySettings, deadline: Moment, now: Moment) -> Option<Durat
     if deadline == Moment::NEVER {
         return Some(Duration::MAX);
     }
-    let left = deadline.nanos().saturating_sub(now.nanos());
+    let left = deadline.span_since(now).nanos();
     if left == 0 {
         return None;
     }

@@ -115,7 +115,7 @@ impl Unheard {
     #[inline(never)]
     fn tell(self, error: &Error) {
         leave(error, &self.observers);
-        self.observers.tell(&Event::CallEnded {
+        self.observers.tell(|| Event::CallEnded {
             dependency: error.dependency(),
             outcome: error.kind().into(),
             attempts: 0,

@@ -89,19 +89,20 @@ impl Ambient {
     /// The ceiling on sends.
     #[inline]
     pub(crate) const fn cap(&self) -> Option<CapId> {
-        if self.usual.marks().any(Marks::RARE) {
-            self.rare.cap
-        } else {
-            None
-        }
+        self.rare().cap
     }
 
     /// By when the next hop was told to answer.
     pub(crate) const fn granted_until(&self) -> Moment {
+        self.rare().granted_until
+    }
+
+    #[inline]
+    const fn rare(&self) -> Rare {
         if self.usual.marks().any(Marks::RARE) {
-            self.rare.granted_until
+            self.rare
         } else {
-            Moment::NEVER
+            Rare::NONE
         }
     }
 
@@ -127,10 +128,7 @@ impl Ambient {
     #[cold]
     #[inline(never)]
     fn change_rare(&mut self, change: impl FnOnce(&mut Rare)) {
-        let mut rare = Rare {
-            cap: self.cap(),
-            granted_until: self.granted_until(),
-        };
+        let mut rare = self.rare();
         change(&mut rare);
         self.rare = rare;
         let any = rare.cap.is_some() || rare.granted_until != Moment::NEVER;

@@ -63,13 +63,10 @@ impl Ambient {
     /// Of a call that begins here.
     #[inline]
     pub(crate) fn of_call(deadline: Moment, marks: Marks) -> Self {
-        let usual = Usual::new(deadline, 0, marks);
-        let rare = if marks.any(Marks::RARE) {
-            Rare::here()
-        } else {
-            Rare::NONE
-        };
-        Self { usual, rare }
+        Self {
+            usual: Usual::new(deadline, 0, marks),
+            rare: Rare::here(marks),
+        }
     }
 
     /// All that is in scope here, as a value. What was claimed of the attempt
@@ -80,11 +77,7 @@ impl Ambient {
 
     fn all() -> Self {
         let usual = Self::here();
-        let rare = if usual.marks().any(Marks::RARE) {
-            Rare::here()
-        } else {
-            Rare::NONE
-        };
+        let rare = Rare::here(usual.marks());
         Self { usual, rare }
     }
 
@@ -105,11 +98,7 @@ impl Ambient {
     /// The ceiling on sends in the current scope.
     #[inline]
     pub(crate) fn cap_here() -> Option<CapId> {
-        if Self::is_marked(Marks::RARE) {
-            Rare::here().cap
-        } else {
-            None
-        }
+        Rare::here(Self::here().marks()).cap
     }
 
     /// Notes for the attempt around by when its server was told to answer.
@@ -165,9 +154,19 @@ impl Ambient {
 }
 
 impl Rare {
+    /// What is in scope here, if that is marked with it.
+    #[inline]
+    fn here(marks: Marks) -> Self {
+        if marks.any(Marks::RARE) {
+            Self::looked_up()
+        } else {
+            Self::NONE
+        }
+    }
+
     #[cold]
     #[inline(never)]
-    fn here() -> Self {
+    fn looked_up() -> Self {
         CURRENT.with(|current| current.rare.get())
     }
 }

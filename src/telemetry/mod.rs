@@ -53,5 +53,5 @@ pub(crate) use observer::Observers;
 #[inline]
 pub(crate) fn emit(observers: &Observers, event: &Event<'_>) {
     trace::trace(event);
-    observers.tell(event);
+    observers.tell(|| *event);
 }

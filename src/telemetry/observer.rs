@@ -81,11 +81,11 @@ impl Observers {
         self.all.is_some()
     }
 
-    /// Tells each of them.
+    /// Tells each of them; the event is made only if there is any.
     #[inline]
-    pub(crate) fn tell(&self, event: &Event<'_>) {
+    pub(crate) fn tell<'a>(&self, event: impl FnOnce() -> Event<'a>) {
         if let Some(all) = &self.all {
-            tell(all, event);
+            tell(all, &event());
         }
     }
 

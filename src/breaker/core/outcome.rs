@@ -172,16 +172,11 @@ impl Core {
         }
     }
 
-    /// Counts an outcome of a closed period; it may open the breaker.
+    /// Counts a success of a closed period; it may open the breaker.
     #[cold]
     fn count_success(&self, ticket: Ticket, started: Moment, at: Moment) {
-        if !self.is_current(ticket) {
+        let Some(call) = self.counted(ticket, started, at) else {
             return;
-        }
-        let call = Call {
-            generation: ticket.generation(),
-            now: self.since_base(at),
-            ran: at.span_since(started),
         };
         let plan = &self.facts.plan;
         if self.meter.success(plan, self.thresholds(), call) {
@@ -189,16 +184,11 @@ impl Core {
         }
     }
 
+    /// Counts a failure of a closed period; it may open the breaker.
     #[inline(never)]
     fn count_failure(&self, ticket: Ticket, hint: Span, started: Moment, at: Moment) {
-        let lasts = ticket.is_of(self.door.load(Ordering::Acquire)) || self.is_current(ticket);
-        if !lasts {
+        let Some(call) = self.counted(ticket, started, at) else {
             return;
-        }
-        let call = Call {
-            generation: ticket.generation(),
-            now: self.since_base(at),
-            ran: at.span_since(started),
         };
         let kept = self.kept();
         kept.note_failure(call.now);
@@ -207,10 +197,17 @@ impl Core {
         }
     }
 
-    /// Whether the closed period in which the ticket was given lasts.
-    fn is_current(&self, ticket: Ticket) -> bool {
-        let door = self.door.load(Ordering::Acquire);
-        generation_of(door) == ticket.generation() && counts(door)
+    /// What a window is told of the call, if the closed period in which its
+    /// ticket was given lasts.
+    #[inline]
+    fn counted(&self, ticket: Ticket, started: Moment, at: Moment) -> Option<Call> {
+        let (door, generation) = (self.door.load(Ordering::Acquire), ticket.generation());
+        let lasts = ticket.is_of(door) || (generation_of(door) == generation && counts(door));
+        lasts.then(|| Call {
+            generation,
+            now: self.since_base(at),
+            ran: at.span_since(started),
+        })
     }
 
     /// Gives back what was admitted and not driven to an end.

@@ -24,7 +24,11 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
             self.as_mut().settle();
         }
         let this = self.as_mut().project();
-        this.shared.succeeded(this.phase, this.request);
+        *this.phase = Phase::Done;
+        *this.request = None;
+        if let Some(budget) = &this.shared.budget {
+            budget.succeeded();
+        }
         if turn.success().is_some() {
             self.tell_success(turn);
         }
@@ -32,9 +36,9 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
 
     #[cold]
     #[inline(never)]
-    pub(super) fn tell_success(&self, turn: &mut Turn) {
+    fn tell_success(&self, turn: &mut Turn) {
         let verdict = turn.success().copied();
-        self.tell_of_attempt(verdict);
+        self.tell_attempt(verdict.as_ref());
         self.tell_end(CallOutcome::Success, verdict, None, turn);
         self.report(verdict, None, turn);
     }
@@ -128,7 +132,7 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
         self.as_mut().release();
         if self.shared.observers.listen() {
             if is_attempting {
-                self.tell_of_attempt(None);
+                self.tell_attempt(None);
             }
             let verdict = self.past.as_ref().map(|past| past.verdict);
             self.tell_end(
@@ -166,24 +170,16 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
         *this.request = None;
     }
 
-    #[inline]
-    pub(super) fn tell_attempt(&self, verdict: &Verdict) {
-        if self.shared.observers.listen() {
-            self.tell_of_attempt(Some(*verdict));
-        }
-    }
-
-    /// What came of the attempt; nothing, if it was dropped.
-    #[cold]
-    #[inline(never)]
-    fn tell_of_attempt(&self, verdict: Option<Verdict>) {
-        self.shared.observers.tell(&Event::AttemptEnded {
+    /// Tells what came of the attempt; nothing, if it was dropped.
+    pub(super) fn tell_attempt(&self, verdict: Option<&Verdict>) {
+        self.shared.observers.tell(|| Event::AttemptEnded {
             dependency: self.shared.dependency,
             attempt: self.frame.attempt(),
-            verdict,
+            verdict: verdict.copied(),
         });
     }
 
+    #[inline(never)]
     fn tell_end(
         &self,
         outcome: CallOutcome,
@@ -192,9 +188,9 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
         turn: &mut Turn,
     ) {
         let shared = &self.shared;
-        if shared.observers.listen() {
+        shared.observers.tell(|| {
             let now = turn.now();
-            shared.observers.tell(&Event::CallEnded {
+            Event::CallEnded {
                 dependency: shared.dependency,
                 outcome,
                 attempts: self.frame.attempt(),
@@ -203,8 +199,8 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
                 stopped,
                 deadline_left: left(self.frame.deadline, self.started),
                 budget_balance: balance(shared, now),
-            });
-        }
+            }
+        });
     }
 
     fn report(&self, verdict: Option<Verdict>, stopped: Option<Stopped>, turn: &mut Turn) {

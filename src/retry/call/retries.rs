@@ -36,7 +36,7 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
             budget.deposit();
         }
         *self.as_mut().project().phase = Phase::Deciding;
-        self.tell_attempt(verdict);
+        self.tell_attempt(Some(verdict));
         let dependency = self.shared.dependency;
         let past = self.as_mut().project().past;
         let earlier = past.as_mut().and_then(|past| past.error.take());
@@ -131,14 +131,12 @@ impl<Req, S, T: Stage<Req, S>> Call<Req, S, T> {
         };
         let (dependency, attempt) = (shared.dependency, frame.attempt());
         retry(dependency, attempt, delay, verdict);
-        if shared.observers.listen() {
-            shared.observers.tell(&Event::Retry {
-                dependency,
-                attempt,
-                delay,
-                verdict: *verdict,
-            });
-        }
+        shared.observers.tell(|| Event::Retry {
+            dependency,
+            attempt,
+            delay,
+            verdict: *verdict,
+        });
         Ok(())
     }
 }
